@@ -1,0 +1,249 @@
+#include "norma/checks/run_case.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "norma/base/rng.h"
+#include "norma/base/text.h"
+#include "norma/base/threads.h"
+#include "norma/checks/instance.h"
+#include "norma/tensor/plain.h"
+
+namespace norma::checks {
+
+namespace {
+
+double largest(const Tensor& t) {
+  double most = 0;
+  for (Index r = 0; r < t.shape.rows(); ++r) {
+    for (Index c = 0; c < t.shape.cols(); ++c) most = std::max(most, std::abs(value_at(t, r, c)));
+  }
+  return most;
+}
+
+/// Gap between ⟨gradient, v⟩ and the slope along a random direction v of one input.
+double directional_gap(Instance& at, const Problem::Function& f, std::size_t input, RandomKey key,
+                       double floor) {
+  const Tensor& x = at.input(input);
+  const Index cols = x.shape.cols();
+  std::vector<double> kept(static_cast<std::size_t>(x.count()));
+  std::vector<double> direction(kept.size());
+  double along = 0;       // ⟨gradient, v⟩
+  double grad_norm = 0;   // |gradient|²
+  for (Index i = 0; i < x.count(); ++i) {
+    const auto n = static_cast<std::size_t>(i);
+    kept[n] = value_at(x, i / cols, i % cols);
+    direction[n] = normal_at(key, n);
+    const double g = value_at(at.grad(input), i / cols, i % cols);
+    along += g * direction[n];
+    grad_norm += g * g;
+  }
+  const double most = largest(x);
+  const double h = kStep * (most == 0 ? 1 : most);
+  const auto value = [&](double move) {
+    for (Index i = 0; i < x.count(); ++i) {
+      const auto n = static_cast<std::size_t>(i);
+      set_value(x, i / cols, i % cols, kept[n] + move * direction[n]);
+    }
+    at.forward(f);
+    return at.projected();
+  };
+  // Four points: the error is of order h⁴, so steep places (constant rows) do not spoil it.
+  const double slope =
+      (8 * (value(h) - value(-h)) - (value(2 * h) - value(-2 * h))) / (12 * h);
+  value(0);
+  const double scale = std::max({std::abs(slope), std::sqrt(grad_norm), floor});
+  if (!std::isfinite(slope) || !std::isfinite(along)) return std::numeric_limits<double>::infinity();
+  return scale == 0 ? 0 : std::abs(slope - along) / scale;
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  for (Index r = 0; r < a.shape.rows(); ++r) {
+    for (Index c = 0; c < a.shape.cols(); ++c) {
+      const double x = value_at(a, r, c);
+      const double y = value_at(b, r, c);
+      if (std::memcmp(&x, &y, sizeof x) != 0) return false;
+    }
+  }
+  return true;
+}
+
+/// Empty when outputs and gradients of both have the same bits, else which one differs.
+std::string bit_difference(const Instance& a, const Instance& b) {
+  for (std::size_t k = 0; k < a.outputs().size(); ++k) {
+    if (!same_bits(a.outputs()[k].tensor, b.outputs()[k].tensor)) return say("output ", k);
+  }
+  for (std::size_t i = 0; i < a.input_count(); ++i) {
+    if (a.differentiable(i) && !same_bits(a.grad(i), b.grad(i))) return say("gradient ", i);
+  }
+  return {};
+}
+
+void run_both(Instance& at, const Problem::Function& f) {
+  at.clear_grads();
+  at.forward(f);
+  at.backward(false);
+}
+
+struct Errors {
+  double forward = 0;
+  double gradient = 0;
+};
+Errors errors_between(const Instance& got, const Instance& want, bool cancels) {
+  Errors errors;
+  for (std::size_t k = 0; k < got.outputs().size(); ++k) {
+    errors.forward = std::max(
+        errors.forward, tensor_error(got.outputs()[k].tensor, want.outputs()[k].tensor));
+  }
+  for (std::size_t i = 0; i < got.input_count(); ++i) {
+    if (!got.differentiable(i)) continue;
+    errors.gradient = std::max(errors.gradient, tensor_error(got.grad(i), want.grad(i), cancels ? want.natural_grad(i) : 0));
+  }
+  return errors;
+}
+
+double worst_gap(Instance& truth, const OpCheck& check, const Problem& problem, const CaseId& id) {
+  double gap = 0;
+  for (std::size_t i = 0; i < truth.input_count(); ++i) {
+    if (!truth.differentiable(i)) continue;
+    gap = std::max(gap, directional_gap(truth, problem.forward, i, {id.seed, 2000 + i},
+                                        check.cancels ? truth.natural_grad(i) : 0));
+  }
+  return gap;
+}
+
+/// Backward twice on one tape doubles every gradient (to rounding: products add in blocks).
+std::string twice_failure(Instance& at, const Problem& problem, const Instance& once,
+                          const Limit& limit) {
+  at.clear_grads();
+  at.forward(problem.forward);
+  at.backward(true);
+  at.backward(false);
+  for (std::size_t i = 0; i < at.input_count(); ++i) {
+    if (!at.differentiable(i)) continue;
+    scale(at.grad(i), 0.5);
+    if (tensor_error(at.grad(i), once.grad(i)) > limit.gradient) {
+      return say("backward twice did not double the gradient of ", problem.inputs[i].name);
+    }
+  }
+  return {};
+}
+
+std::string over(std::string_view what, double value, double limit) {
+  if (value <= limit) return {};
+  return say(what, " ", scientific(value, 1), " > ", scientific(limit, 1));
+}
+
+std::string first_of(std::initializer_list<std::string> candidates) {
+  for (const std::string& text : candidates) {
+    if (!text.empty()) return text;
+  }
+  return {};
+}
+
+}  // namespace
+
+double tensor_error(const Tensor& got, const Tensor& want, double floor) {
+  const double scale = std::max(rms(want), floor);
+  double worst = 0;
+  for (Index r = 0; r < want.shape.rows(); ++r) {
+    for (Index c = 0; c < want.shape.cols(); ++c) {
+      const double g = value_at(got, r, c);
+      const double w = value_at(want, r, c);
+      if (!std::isfinite(g)) return std::numeric_limits<double>::infinity();
+      if (g != w) worst = std::max(worst, std::abs(g - w) / (std::abs(w) + scale));
+    }
+  }
+  return worst;
+}
+
+double gradient_gap(const OpCheck& check, const CaseId& id, const std::optional<Fault>& fault) {
+  const Problem problem = check.make(id.size, id.variant);
+  Instance truth(problem, id, {.dtype = DType::f64});
+  if (fault) truth.tape().set_fault(*fault);
+  run_both(truth, problem.forward);
+  return worst_gap(truth, check, problem, id);
+}
+
+CaseResult run_case(const OpCheck& check, const CaseId& id) {
+  const Problem problem = check.make(id.size, id.variant);
+  const Limit limit = f32_limit(check.kind);
+  CaseResult result;
+
+  Instance truth(problem, id, {.dtype = DType::f64});
+  run_both(truth, problem.forward);
+  Instance fast(problem, id, {.dtype = DType::f32});
+  run_both(fast, problem.forward);
+  const Errors errors = errors_between(fast, truth, check.cancels);
+  result.forward_error = errors.forward;
+  result.gradient_error = errors.gradient;
+
+  std::string composed_failure;
+  if (problem.composed) {
+    Instance composed(problem, id, {.dtype = DType::f64});
+    run_both(composed, problem.composed);
+    const Errors gap = errors_between(truth, composed, check.cancels);
+    const Errors fused = errors_between(fast, composed, check.cancels);
+    result.composed_gap = std::max(gap.forward, gap.gradient);
+    composed_failure = first_of({over("fused − composed in f64", result.composed_gap, kComposedGap),
+                                 over("f32 forward − composed", fused.forward, limit.forward),
+                                 over("f32 gradient − composed", fused.gradient, limit.gradient)});
+  }
+
+  Instance untouched(problem, id, {.dtype = DType::f32});
+  std::string touched;
+  for (std::size_t i = 0; i < fast.input_count(); ++i) {
+    if (!same_bits(fast.input(i), untouched.input(i))) {
+      touched = say("input ", problem.inputs[i].name, " was changed");
+    }
+  }
+  const std::string twice = twice_failure(untouched, problem, fast, limit);
+
+  Instance strided(problem, id, {.dtype = DType::f32, .row_padding = 3});
+  run_both(strided, problem.forward);
+  const std::string stride = bit_difference(fast, strided);
+
+  std::string threads;
+  {
+    const ThreadScope one(thread_count() == 1 ? 2 : 1);
+    Instance other(problem, id, {.dtype = DType::f32});
+    run_both(other, problem.forward);
+    threads = bit_difference(fast, other);
+  }
+
+  result.gradient_gap = worst_gap(truth, check, problem, id);
+  const std::string failure = first_of(
+      {over("gradient gap in f64", result.gradient_gap, kGradientGap),
+       over("forward error in f32", result.forward_error, limit.forward),
+       over("gradient error in f32", result.gradient_error, limit.gradient), composed_failure,
+       touched, twice, stride.empty() ? "" : say("strided rows change the bits of ", stride),
+       threads.empty() ? "" : say("the thread count changes the bits of ", threads)});
+  if (!failure.empty()) result.failure = say(check.op, ": ", failure, ". Rerun: ", repro(check, id));
+  return result;
+}
+
+std::vector<CaseId> cases_of(const OpCheck& check, std::uint64_t seed) {
+  std::vector<CaseId> cases;
+  for (const std::string& variant : check.variants) {
+    for (const Shape& size : check.sizes) {
+      cases.push_back({size, variant, Condition::plain, seed});
+    }
+    for (const Condition condition : check.conditions) {
+      for (const Shape& size : check.condition_sizes) {
+        cases.push_back({size, variant, condition, seed});
+      }
+    }
+  }
+  return cases;
+}
+
+std::string repro(const OpCheck& check, const CaseId& id) {
+  std::string shape;
+  for (int i = 0; i < id.size.rank(); ++i) shape += say(i == 0 ? "" : "x", id.size[i]);
+  return say("norma check ", check.op, " --variant ", id.variant, " --shape ", shape,
+             " --condition ", name_of(id.condition), " --seed ", id.seed);
+}
+
+}  // namespace norma::checks

@@ -1,0 +1,43 @@
+// Runs one case of one op through every generic check.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "norma/checks/problem.h"
+
+namespace norma::checks {
+
+struct CaseId {
+  Shape size;
+  std::string variant;
+  Condition condition = Condition::plain;
+  std::uint64_t seed = 1;
+};
+
+struct CaseResult {
+  double gradient_gap = 0;   // f64 rule against differences
+  double forward_error = 0;  // f32 against f64
+  double gradient_error = 0; // f32 against f64
+  double composed_gap = 0;   // fused against composed, f64
+  std::string failure;       // empty: passed; otherwise what went wrong and the command to rerun
+};
+
+/// f64 gradient against differences; f32 against f64; composed definition; inputs untouched;
+/// backward twice; strided rows; one thread against two.
+CaseResult run_case(const OpCheck& check, const CaseId& id);
+
+/// Only the first of these, with a fault planted in the op's gradient for one input.
+double gradient_gap(const OpCheck& check, const CaseId& id, const std::optional<Fault>& fault);
+
+/// All cases of an op: sizes × variants, then conditions × condition_sizes × variants.
+std::vector<CaseId> cases_of(const OpCheck& check, std::uint64_t seed);
+
+/// "norma check rms_norm --variant per_head --shape 3x257 --condition offset --seed 7"
+std::string repro(const OpCheck& check, const CaseId& id);
+
+/// max |got − want| / (|want| + max(rms(want), floor)); infinity where got is not finite.
+double tensor_error(const Tensor& got, const Tensor& want, double floor = 0);
+
+}  // namespace norma::checks

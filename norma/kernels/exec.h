@@ -1,0 +1,12 @@
+// Who computes. Every kernel is a function `run(who, arguments)`, overloaded on the first:
+//   Ref  plain loops in f32 or f64, one thread: the definition of the op
+//   Cpu  f32, OpenMP and SIMD
+// An op page is written once; ops/dispatch.h picks the overload from the tensor's device and type.
+#pragma once
+
+namespace norma::kernels {
+
+struct Ref {};
+struct Cpu {};
+
+}  // namespace norma::kernels

@@ -1,0 +1,85 @@
+// From tensors to kernels: picks who computes and in which type, and turns tensors into raw rows.
+#pragma once
+
+#include "norma/autograd/tape.h"
+#include "norma/base/error.h"
+#include "norma/base/text.h"
+#include "norma/kernels/exec.h"
+#include "norma/kernels/parallel.h"
+#include "norma/kernels/rows.h"
+#include "norma/tensor/tensor.h"
+
+namespace norma {
+
+/// Forces the reference kernels in f32 as well, for comparisons (f64 always uses them).
+void use_reference_kernels(bool on);
+bool reference_kernels();
+
+/// Calls f(who, T{}) where `who` runs kernels of element type T for this tensor.
+template <class F>
+void dispatch(std::string_view op, const Tensor& like, F&& f) {
+  if (like.dtype == DType::f64) {
+    f(kernels::Ref{}, double{});
+  } else if (like.dtype == DType::f32) {
+    if (reference_kernels()) {
+      f(kernels::Ref{}, float{});
+    } else {
+      f(kernels::Cpu{}, float{});
+    }
+  } else {
+    throw RequestError(say(op, " computes in f32 or f64 on the CPU, got ", name_of(like.dtype), "."));
+  }
+}
+
+template <class T>
+kernels::Rows<T> rows(const Tensor& tensor) {
+  return {tensor.as<T>(), tensor.shape.rows(), tensor.shape.cols(), tensor.row_stride};
+}
+template <class T>
+kernels::Rows<T> rows(Var v) {
+  return rows<T>(v.value());
+}
+/// The elements of a contiguous tensor; null when absent.
+template <class T>
+T* elements(const Tensor& tensor) {
+  return tensor ? tensor.elements<T>().data() : nullptr;
+}
+template <class T>
+T* elements(Var v) {
+  return v ? elements<T>(v.value()) : nullptr;
+}
+
+/// The gradient rows of an input, or no rows when it is not wanted.
+struct WantedRows {
+  Tensor grad;
+  Into into = Into::set;
+  template <class T>
+  kernels::Rows<T> rows() const {
+    return grad ? norma::rows<T>(grad) : kernels::Rows<T>{};
+  }
+  template <class T>
+  T* data() const {
+    return elements<T>(grad);
+  }
+  explicit operator bool() const { return static_cast<bool>(grad); }
+};
+inline WantedRows wanted(Backward& b, Var input) {
+  if (!b.wants(input)) return {};
+  const Backward::Target target = b.into(input);
+  return {target.grad, target.into};
+}
+
+/// Partial sums over row chunks: as many as a kernel needs for `width` columns, or one element.
+inline Shape partial_shape(Index row_count, Index width, bool needed) {
+  if (!needed) return {1};
+  return {kernels::RowChunks(row_count).count, width};
+}
+
+// Checks that name the op, what it wanted and what it got.
+void require_float(std::string_view op, std::string_view name, Var v);
+void require_same_type(std::string_view op, Var x, std::string_view name, Var v);
+void require_shape(std::string_view op, std::string_view name, Var v, const Shape& wanted);
+void require_divides(std::string_view op, std::string_view part_name, Index part,
+                     std::string_view whole_name, Index whole);
+
+}  // namespace norma

@@ -1,0 +1,59 @@
+#include "norma/ops/rms_norm.h"
+
+#include "norma/kernels/rms_norm.h"
+#include "norma/ops/dispatch.h"
+
+namespace norma {
+
+Var rms_norm(Var x, Var gain, RmsNormSpec spec) {
+  constexpr std::string_view kOp = "rms_norm";
+  require_float(kOp, "x", x);
+  require_same_type(kOp, x, "gain", gain);
+  const Index cols = x.shape().cols();
+  const Index group = spec.group == 0 ? cols : spec.group;
+  require_divides(kOp, "group", group, "the width", cols);
+  require_shape(kOp, "gain", gain, {spec.gain_per_column ? cols : group});
+
+  Tape& tape = x.tape();
+  const Var y = tape.output(x.shape(), x.dtype());
+  const Tensor rstd = tape.saved({x.shape().rows(), cols / group}, x.dtype());
+  dispatch(kOp, x.value(), [&](auto who, auto zero) {
+    using T = decltype(zero);
+    kernels::run(who, kernels::RmsNormForward<T>{.x = rows<const T>(x),
+                                                 .gain = elements<const T>(gain),
+                                                 .y = rows<T>(y),
+                                                 .rstd = elements<T>(rstd),
+                                                 .group = group,
+                                                 .gain_per_column = spec.gain_per_column,
+                                                 .gain_offset = spec.gain_offset,
+                                                 .eps = spec.eps});
+  });
+  tape.pin(x);
+  tape.pin(gain);
+  tape.record(kOp, {x, gain}, {y}, [=](Backward& b) {
+    const Tensor dy = b.grad(y);
+    const WantedRows dx = wanted(b, x);
+    const WantedRows dgain = wanted(b, gain);
+    const Index gains = spec.gain_per_column ? cols : group;
+    const Scratch partials =
+        b.scratch(partial_shape(dy.shape.rows(), gains, bool(dgain)), dy.dtype);
+    dispatch(kOp, dy, [&](auto who, auto zero) {
+      using T = decltype(zero);
+      kernels::run(who, kernels::RmsNormBackward<T>{.x = rows<const T>(x),
+                                                    .gain = elements<const T>(gain),
+                                                    .rstd = elements<const T>(rstd),
+                                                    .dy = rows<const T>(dy),
+                                                    .dx = dx.rows<T>(),
+                                                    .dx_into = dx.into,
+                                                    .dgain = dgain.data<T>(),
+                                                    .dgain_into = dgain.into,
+                                                    .partials = elements<T>(partials.tensor()),
+                                                    .group = group,
+                                                    .gain_per_column = spec.gain_per_column,
+                                                    .gain_offset = spec.gain_offset});
+    });
+  });
+  return y;
+}
+
+}  // namespace norma

@@ -1,0 +1,97 @@
+#include "norma/tensor/arena.h"
+
+#include <algorithm>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace norma {
+
+namespace {
+
+// Chunks double from small to large, so that a check of one op stays cheap and a model needs few.
+constexpr std::size_t kFirstChunkBytes = std::size_t{1} << 18;
+constexpr std::size_t kLargestChunkBytes = std::size_t{1} << 26;
+
+// Under AddressSanitizer a block ends in a poisoned line and a free block is poisoned, so an access
+// beyond a tensor is caught although tensors share one chunk.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr std::size_t kGuardBytes = kAlignment;
+void forbid(void* block, std::size_t bytes) { ASAN_POISON_MEMORY_REGION(block, bytes); }
+void permit(void* block, std::size_t bytes) { ASAN_UNPOISON_MEMORY_REGION(block, bytes); }
+#else
+constexpr std::size_t kGuardBytes = 0;
+void forbid(void*, std::size_t) {}
+void permit(void*, std::size_t) {}
+#endif
+
+std::size_t block_bytes(std::size_t bytes) {
+  return aligned_bytes(std::max<std::size_t>(bytes, 1)) + kGuardBytes;
+}
+
+}  // namespace
+
+Arena::FreeList& Arena::free_list(std::size_t bytes) {
+  const auto at = std::lower_bound(
+      free_.begin(), free_.end(), bytes,
+      [](const FreeList& list, std::size_t wanted) { return list.bytes < wanted; });
+  if (at != free_.end() && at->bytes == bytes) return *at;
+  return *free_.insert(at, FreeList{bytes, {}});
+}
+
+void* Arena::bump(std::size_t bytes) {
+  while (chunk_ < chunks_.size() && offset_ + bytes > chunks_[chunk_].bytes()) {
+    ++chunk_;
+    offset_ = 0;
+  }
+  if (chunk_ == chunks_.size()) {
+    const std::size_t regular =
+        std::min(kFirstChunkBytes << std::min<std::size_t>(chunks_.size(), 16), kLargestChunkBytes);
+    chunks_.emplace_back(std::max(bytes, regular), device_);
+    offset_ = 0;
+    forbid(chunks_.back().data(), chunks_.back().bytes());
+  }
+  void* block = chunks_[chunk_].data() + offset_;
+  offset_ += bytes;
+  return block;
+}
+
+void* Arena::allocate(std::size_t bytes) {
+  const std::size_t size = block_bytes(bytes);
+  std::vector<void*>& blocks = free_list(size).blocks;
+  void* block = nullptr;
+  if (blocks.empty()) {
+    block = bump(size);
+  } else {
+    block = blocks.back();
+    blocks.pop_back();
+  }
+  permit(block, bytes);
+  in_use_ += size;
+  peak_ = std::max(peak_, in_use_);
+  return block;
+}
+
+void Arena::release(void* block, std::size_t bytes) {
+  const std::size_t size = block_bytes(bytes);
+  forbid(block, size);
+  free_list(size).blocks.push_back(block);
+  in_use_ -= size;
+}
+
+void Arena::reset() {
+  for (FreeList& list : free_) list.blocks.clear();
+  for (const Buffer& chunk : chunks_) forbid(chunk.data(), chunk.bytes());
+  chunk_ = 0;
+  offset_ = 0;
+  in_use_ = 0;
+}
+
+std::size_t Arena::capacity() const {
+  std::size_t total = 0;
+  for (const Buffer& chunk : chunks_) total += chunk.bytes();
+  return total;
+}
+
+}  // namespace norma
