@@ -124,6 +124,12 @@ bool Tape::begin_entry(std::string_view op, std::initializer_list<Var> inputs,
     entry.outputs[static_cast<std::size_t>(entry.output_count++)] = output.id_;
   }
   if (trace_) trace_outputs(entry);
+  if (profile_ != nullptr) {
+    Profile::Row& row = profile_->row(op);
+    row.forward_s += profile_->since_last_.seconds();
+    ++row.calls;
+    profile_->since_last_.restart();
+  }
   if (!wanted || !recording_) return false;
   for (const Var output : outputs) slot(output).needs_grad = true;
   entry.first_allocation = recorded_allocations_;
@@ -244,13 +250,14 @@ void Tape::new_grad(Slot& s) {
 }
 
 void Tape::drop_grad(Slot& s) {
-  if (!s.has_grad || s.grad_buffer < 0) return;
-  drop_buffer(s.grad_buffer);
+  if (!s.has_grad) return;
+  if (s.grad_buffer >= 0) drop_buffer(s.grad_buffer);  // else lent: not a gradient's memory
   s.has_grad = false;
   s.grad_buffer = -1;
 }
 
 void Tape::reset(Index step) {
+  if (profile_ != nullptr) profile_->since_last_.restart();
   slots_.clear();
   entries_.clear();
   allocations_.clear();
@@ -330,8 +337,10 @@ void Tape::walk(std::size_t first, std::size_t last, bool keep) {
         entry.outputs.begin(), entry.outputs.begin() + entry.output_count,
         [&](std::int32_t id) { return slots_[static_cast<std::size_t>(id)].has_grad; });
     if (reached) {
+      const Stopwatch watch;
       entry.call(entry.closure, context);
-      context.settle_fault();
+      if (profile_ != nullptr) profile_->row(entry.op).backward_s += watch.seconds();
+      context.settle();
       if (trace_) trace_grads(entry);
     }
     for (int k = 0; k < entry.output_count; ++k) {
@@ -369,15 +378,37 @@ bool Backward::faulty(Var input) const {
          entry_.inputs[static_cast<std::size_t>(fault.input)] == input.id_;
 }
 
-Backward::Target Backward::into(Var input) {
-  if (!faulty(input)) return sound_target(input);
-  fault_input_ = input;
-  const Tensor& value = tape_.slot(input).value;
-  fault_grad_ = tape_.saved(value.shape, value.dtype);
-  return {fault_grad_, Into::set};
+void Backward::put(const Tensor& from, const Target& to) {
+  if (to.into == Into::set) {
+    copy(from, to.grad);
+  } else {
+    add(from, to.grad);
+  }
 }
 
-Backward::Target Backward::sound_target(Var input) {
+bool Backward::handed_out(Var input) const {
+  const Tape::Slot& s = std::as_const(tape_).slot(input);
+  const void* where = s.leaf != nullptr ? s.leaf->grad.data : s.has_grad ? s.grad.data : nullptr;
+  return where != nullptr && std::find(handed_.begin(), handed_.begin() + handed_count_, where) !=
+                                 handed_.begin() + handed_count_;
+}
+
+Backward::Target Backward::into(Var input) {
+  const bool fault = faulty(input);
+  if (fault || handed_out(input)) {
+    const Tensor& value = tape_.slot(input).value;
+    const Tensor aside(tape_.arena_.allocate(value.bytes()), value.shape, value.dtype,
+                       value.device);
+    pending_[static_cast<std::size_t>(pending_count_++)] = {input, aside,
+                                                            fault ? tape_.fault_.factor : 1.0};
+    return {aside, Into::set};
+  }
+  const Target target = direct_target(input);
+  handed_[static_cast<std::size_t>(handed_count_++)] = target.grad.data;
+  return target;
+}
+
+Backward::Target Backward::direct_target(Var input) {
   Tape::Slot& s = tape_.slot(input);
   if (s.leaf != nullptr) {
     return {s.leaf->grad, std::exchange(s.leaf->fresh, false) ? Into::set : Into::add};
@@ -387,14 +418,16 @@ Backward::Target Backward::sound_target(Var input) {
     return {s.grad, Into::set};
   }
   // Columns of a split belong to this slot alone, although the memory has other users.
+  const bool lent = s.grad_buffer < 0;
   const bool shared =
-      s.split < 0 && tape_.grad_buffers_[static_cast<std::size_t>(s.grad_buffer)].users > 1;
+      lent || (s.split < 0 &&
+               tape_.grad_buffers_[static_cast<std::size_t>(s.grad_buffer)].users > 1);
   if (shared) {
     const Tensor former = s.grad;
     const std::int32_t former_buffer = s.grad_buffer;
     tape_.new_grad(s);
     copy(former, s.grad);
-    tape_.drop_buffer(former_buffer);
+    if (!lent) tape_.drop_buffer(former_buffer);
   }
   return {s.grad, Into::add};
 }
@@ -404,6 +437,7 @@ void Backward::pass(Var input, Var output) {
   Tape::Slot& out = tape_.slot(output);
   Tape::Slot& in = tape_.slot(input);
   const bool may_share = in.leaf == nullptr && !in.has_grad && in.split < 0 && out.split < 0 &&
+                         out.grad_buffer >= 0 &&
                          !out.keep_grad && !in.keep_grad && out.grad.contiguous() &&
                          !faulty(input);
   if (may_share) {
@@ -414,26 +448,41 @@ void Backward::pass(Var input, Var output) {
     return;
   }
   const Tensor from = out.grad.contiguous() ? out.grad.reshaped(in.value.shape) : out.grad;
-  const Target target = into(input);
-  if (target.into == Into::set) {
-    copy(from, target.grad);
-  } else {
-    add(from, target.grad);
+  put(from, into(input));
+}
+
+void Backward::lend(Var input, const Tensor& grad) {
+  Tape::Slot& in = tape_.slot(input);
+  if (in.leaf == nullptr && !in.has_grad && in.split < 0 && !in.keep_grad && !faulty(input)) {
+    in.grad = grad;
+    in.grad_buffer = -1;
+    in.has_grad = true;
+    return;
+  }
+  put(grad, into(input));
+}
+
+void Backward::settle() {
+  for (int i = 0; i < pending_count_; ++i) {
+    const Pending& pending = pending_[static_cast<std::size_t>(i)];
+    if (pending.factor != 1) {
+      ++tape_.faults_planted_;
+      scale(pending.grad, pending.factor);
+    }
+    put(pending.grad, direct_target(pending.input));
+    tape_.arena_.release(pending.grad.data, pending.grad.bytes());
   }
 }
 
-void Backward::settle_fault() {
-  if (!fault_grad_) return;
-  scale(fault_grad_, tape_.fault_.factor);
-  const Target target = sound_target(fault_input_);
-  if (target.into == Into::set) {
-    copy(fault_grad_, target.grad);
-  } else {
-    add(fault_grad_, target.grad);
-  }
-}
+// --- looking -------------------------------------------------------------------------------------
 
-// --- tracing -------------------------------------------------------------------------------------
+Profile::Row& Profile::row(std::string_view op) {
+  for (Row& row : rows_) {
+    if (row.op == op) return row;
+  }
+  rows_.push_back({op});
+  return rows_.back();
+}
 
 std::string Tape::where(std::int32_t label) const {
   std::string path;

@@ -16,6 +16,7 @@
 
 #include "norma/autograd/closure_arena.h"
 #include "norma/autograd/var.h"
+#include "norma/base/clock.h"
 #include "norma/base/error.h"
 #include "norma/base/into.h"
 #include "norma/tensor/arena.h"
@@ -49,6 +50,24 @@ struct Fault {
   std::string op;
   int input = 0;
   double factor = 1.01;
+};
+
+/// Where the time of a step goes, op by op.
+class Profile {
+ public:
+  struct Row {
+    std::string_view op;
+    double forward_s = 0;
+    double backward_s = 0;
+    Index calls = 0;
+  };
+  const std::vector<Row>& rows() const { return rows_; }
+
+ private:
+  friend class Tape;
+  Row& row(std::string_view op);
+  std::vector<Row> rows_;
+  Stopwatch since_last_;  // an op's forward time is what passed since the op before it
 };
 
 class Tape {
@@ -157,6 +176,9 @@ class Tape {
   /// In trace mode every op and every rule is searched for NaN and infinity (slow).
   void set_trace(bool on) { trace_ = on; }
   void set_fault(Fault fault) { fault_ = std::move(fault); }
+  Index faults_planted() const { return faults_planted_; }
+  /// Adds the time of every op and rule to a profile; null: off.
+  void set_profile(Profile* profile) { profile_ = profile; }
   const Arena& arena() const { return arena_; }
   Arena& arena() { return arena_; }
   std::size_t entry_count() const { return entries_.size(); }
@@ -269,7 +291,9 @@ class Tape {
   Index step_ = 0;
   bool recording_ = true;
   bool trace_ = false;
+  Profile* profile_ = nullptr;
   Fault fault_;
+  Index faults_planted_ = 0;
 };
 
 /// What a gradient rule sees while it runs.
@@ -285,25 +309,39 @@ class Backward {
     Tensor grad;
     Into into;
   };
-  /// Where to put the gradient of an input, and whether to set or add. Call at most once per rule
-  /// and input, only if wanted, and then write all of it.
+  /// Where to put the gradient of an input, and whether to set or add. Call once per place in the
+  /// op's list of inputs, only if wanted, and then write all of it. An input that stands in two
+  /// places (attention of x with itself) gets memory of its own for the second.
   Target into(Var input);
   /// The gradient of `input` is the gradient of `output`, element by element (reshape, add).
   void pass(Var input, Var output);
+  /// The gradient of `input` is already computed and lies in the memory of its own value, which was
+  /// overwritten in place. It is used from there, and copied before anything is added to it.
+  void lend(Var input, const Tensor& grad);
   Scratch scratch(Shape shape, DType dtype) { return tape_.scratch(shape, dtype); }
   Tape& tape() { return tape_; }
 
  private:
   friend class Tape;
   Backward(Tape& tape, const Tape::Entry& entry) : tape_(tape), entry_(entry) {}
-  Target sound_target(Var input);
+  /// A gradient that was written aside and still has to be added.
+  struct Pending {
+    Var input;
+    Tensor grad;
+    double factor;
+  };
+  Target direct_target(Var input);
+  static void put(const Tensor& from, const Target& to);
   bool faulty(Var input) const;
-  void settle_fault();
+  bool handed_out(Var input) const;
+  void settle();
 
   Tape& tape_;
   const Tape::Entry entry_;  // a copy: rules may record (recompute) and move the list
-  Var fault_input_;
-  Tensor fault_grad_;
+  std::array<const void*, Tape::kMaxInputs> handed_{};  // gradients this rule is writing
+  std::array<Pending, Tape::kMaxInputs> pending_{};
+  int handed_count_ = 0;
+  int pending_count_ = 0;
 };
 
 }  // namespace norma

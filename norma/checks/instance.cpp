@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "norma/base/clock.h"
 #include "norma/base/rng.h"
 #include "norma/tensor/plain.h"
 
@@ -66,17 +67,19 @@ Instance::Instance(const Problem& problem, const CaseId& id, Layout layout)
   }
 }
 
-void Instance::forward(const Problem::Function& function) {
+double Instance::timed_forward(const Problem::Function& function) {
   tape_.reset();
   std::vector<Var> vars;
   for (Leaf& leaf : leaves_) vars.push_back(tape_.watch(leaf));
+  const Stopwatch watch;
   roots_ = function(vars);
+  const double seconds = watch.seconds();
   outputs_.clear();
   for (const Var root : roots_) {
     outputs_.emplace_back(root.shape(), root.dtype());
     copy(root.value(), outputs_.back().tensor);
   }
-  if (!seeds_.empty()) return;
+  if (!seeds_.empty()) return seconds;
   for (std::size_t k = 0; k < roots_.size(); ++k) {
     seeds_.push_back(padded(roots_[k].shape(), roots_[k].dtype(), layout_.row_padding));
     const Tensor& seed = seeds_.back().tensor;
@@ -88,6 +91,7 @@ void Instance::forward(const Problem::Function& function) {
       }
     }
   }
+  return seconds;
 }
 
 void Instance::backward(bool keep) {
@@ -97,16 +101,25 @@ void Instance::backward(bool keep) {
   tape_.backward(roots_, seeds, {.keep = keep});
 }
 
-double Instance::projected() const {
+template <class F>
+double Instance::sum_of_products(F&& term) const {
   double sum = 0;
   for (std::size_t k = 0; k < outputs_.size(); ++k) {
     const Tensor& y = outputs_[k].tensor;
     const Tensor& d = seeds_[k].tensor;
     for (Index r = 0; r < y.shape.rows(); ++r) {
-      for (Index c = 0; c < y.shape.cols(); ++c) sum += value_at(y, r, c) * value_at(d, r, c);
+      for (Index c = 0; c < y.shape.cols(); ++c) sum += term(value_at(y, r, c) * value_at(d, r, c));
     }
   }
   return sum;
+}
+
+double Instance::projected() const {
+  return sum_of_products([](double product) { return product; });
+}
+
+double Instance::projected_magnitude() const {
+  return sum_of_products([](double product) { return std::abs(product); });
 }
 
 double Instance::natural_grad(std::size_t i) const {

@@ -23,11 +23,15 @@ class Instance {
   Instance(const Problem& problem, const CaseId& id, Layout layout);
 
   /// Runs the function forward on a fresh tape and keeps the outputs.
-  void forward(const Problem::Function& function);
+  void forward(const Problem::Function& function) { timed_forward(function); }
+  /// The same; returns the seconds that the function itself took.
+  double timed_forward(const Problem::Function& function);
   /// Runs backward from all outputs with the case's random seeds, adding to the gradients.
   void backward(bool keep);
   /// Σ ⟨seed, output⟩ of the last forward.
   double projected() const;
+  /// Σ |seed · output|: how large the terms of that sum are.
+  double projected_magnitude() const;
   void clear_grads();
 
   Tape& tape() { return tape_; }
@@ -40,6 +44,9 @@ class Instance {
   double natural_grad(std::size_t i) const;
 
  private:
+  template <class F>
+  double sum_of_products(F&& term) const;
+
   const Problem& problem_;
   CaseId id_;
   Layout layout_;

@@ -8,6 +8,9 @@ namespace norma::checks {
 
 const std::vector<OpCheck>& registry() {
   static const std::vector<OpCheck> kList = {
+      linear_check(),
+      attention_check(),
+      cross_entropy_check(),
       rms_norm_check(),
   };
   return kList;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "norma/checks/problem.h"
@@ -28,8 +27,15 @@ struct CaseResult {
 /// backward twice; strided rows; one thread against two.
 CaseResult run_case(const OpCheck& check, const CaseId& id);
 
-/// Only the first of these, with a fault planted in the op's gradient for one input.
-double gradient_gap(const OpCheck& check, const CaseId& id, const std::optional<Fault>& fault);
+/// Only the first of these.
+double gradient_gap(const OpCheck& check, const CaseId& id);
+
+/// What the gradient check sees when one gradient of the op is off by a factor.
+struct FaultOutcome {
+  bool planted = false;  // the op has such an input and its gradient was wanted
+  double gradient_gap = 0;
+};
+FaultOutcome plant_fault(const OpCheck& check, const CaseId& id, const Fault& fault);
 
 /// All cases of an op: sizes × variants, then conditions × condition_sizes × variants.
 std::vector<CaseId> cases_of(const OpCheck& check, std::uint64_t seed);

@@ -81,6 +81,16 @@ void add(const Tensor& from, const Tensor& to) {
   });
 }
 
+void add_scaled(const Tensor& from, double factor, const Tensor& to) {
+  check_same("add_scaled", from, to);
+  with_type(to.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for_rows<T, T>(to, from, [&](T* out, const T* in, Index n) {
+      for (Index i = 0; i < n; ++i) out[i] += static_cast<T>(factor) * in[i];
+    });
+  });
+}
+
 void scale(const Tensor& to, double factor) {
   with_type(to.dtype, [&](auto zero) {
     using T = decltype(zero);

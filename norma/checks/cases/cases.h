@@ -5,6 +5,9 @@
 
 namespace norma::checks {
 
+OpCheck attention_check();
+OpCheck cross_entropy_check();
+OpCheck linear_check();
 OpCheck rms_norm_check();
 
 }  // namespace norma::checks

@@ -1,0 +1,188 @@
+// norma check: every op against its f64 definition, on the user's machine.
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+
+#include "apps/norma/requests.h"
+#include "norma/base/clock.h"
+#include "norma/base/error.h"
+#include "norma/base/json_line.h"
+#include "norma/base/text.h"
+#include "norma/checks/registry.h"
+#include "norma/checks/run_case.h"
+
+namespace norma::app {
+
+namespace {
+
+using checks::CaseId;
+using checks::CaseResult;
+using checks::OpCheck;
+
+Shape parse_shape(const std::string& text) {
+  Shape shape;
+  std::size_t at = 0;
+  while (at <= text.size()) {
+    const std::size_t end = std::min(text.find('x', at), text.size());
+    const std::string part = text.substr(at, end - at);
+    const bool digits = !part.empty() && part.size() < 10 &&
+                        part.find_first_not_of("0123456789") == std::string::npos;
+    if (!digits) {
+      throw RequestError(say("check: a shape is written like 3x257, got ", text, "."));
+    }
+    shape.append(std::stoll(part));
+    at = end + 1;
+  }
+  return shape;
+}
+
+checks::Condition parse_condition(const std::string& text) {
+  using checks::Condition;
+  std::vector<std::string> names;
+  for (const Condition condition : {Condition::plain, Condition::zero_gain, Condition::constant_rows,
+                                    Condition::offset, Condition::huge, Condition::tiny}) {
+    if (name_of(condition) == text) return condition;
+    names.emplace_back(name_of(condition));
+  }
+  throw RequestError(say("check: there is no condition ", text, ". Did you mean ",
+                         nearest_word(text, names), "?"));
+}
+
+std::vector<CaseId> cases_for(const OpCheck& check, const CheckRequest& request) {
+  if (!request.variant.empty() &&
+      std::find(check.variants.begin(), check.variants.end(), request.variant) ==
+          check.variants.end()) {
+    throw RequestError(say("check: ", check.op, " has no variant ", request.variant,
+                           ". Did you mean ", nearest_word(request.variant, check.variants), "?"));
+  }
+  if (!request.shape.empty()) {
+    const Shape size = parse_shape(request.shape);
+    if (size.rank() != check.sizes.front().rank()) {
+      throw RequestError(say("check: sizes of ", check.op, " have ", check.sizes.front().rank(),
+                             " dimensions (like ", check.sizes.front().text(), "), got ",
+                             request.shape, "."));
+    }
+    std::vector<CaseId> cases;
+    for (const std::string& variant : check.variants) {
+      cases.push_back({size, variant,
+                       request.condition.empty() ? checks::Condition::plain
+                                                 : parse_condition(request.condition),
+                       request.seed});
+    }
+    std::erase_if(cases, [&](const CaseId& id) {
+      return !request.variant.empty() && id.variant != request.variant;
+    });
+    return cases;
+  }
+  std::vector<CaseId> cases = checks::cases_of(check, request.seed);
+  std::erase_if(cases, [&](const CaseId& id) {
+    return (!request.variant.empty() && id.variant != request.variant) ||
+           (!request.condition.empty() && name_of(id.condition) != request.condition);
+  });
+  if (cases.empty()) {
+    throw RequestError(say("check: ", check.op, " is not tried under condition ", request.condition,
+                           "; give a shape to try it all the same."));
+  }
+  return cases;
+}
+
+struct Summary {
+  CaseResult worst;
+  std::size_t cases = 0;
+  std::vector<std::string> failures;
+};
+
+/// f64 alone: the gradient against differences.
+CaseResult run_f64_case(const OpCheck& check, const CaseId& id) {
+  CaseResult result;
+  result.gradient_gap = gradient_gap(check, id);
+  if (result.gradient_gap > checks::kGradientGap) {
+    result.failure = say(check.op, ": gradient gap in f64 ", scientific(result.gradient_gap, 1),
+                         " > ", scientific(checks::kGradientGap, 1), ". Rerun: ", repro(check, id));
+  }
+  return result;
+}
+
+Summary check_op(const OpCheck& check, const std::vector<CaseId>& cases, bool f64) {
+  Summary summary;
+  for (const CaseId& id : cases) {
+    CaseResult result;
+    try {
+      result = f64 ? run_f64_case(check, id) : run_case(check, id);
+    } catch (const std::exception& error) {
+      result.failure = say(check.op, ": ", error.what(), " Rerun: ", repro(check, id));
+    }
+    CaseResult& worst = summary.worst;
+    worst.forward_error = std::max(worst.forward_error, result.forward_error);
+    worst.gradient_error = std::max(worst.gradient_error, result.gradient_error);
+    worst.gradient_gap = std::max(worst.gradient_gap, result.gradient_gap);
+    worst.composed_gap = std::max(worst.composed_gap, result.composed_gap);
+    if (!result.failure.empty()) summary.failures.push_back(result.failure);
+    ++summary.cases;
+  }
+  return summary;
+}
+
+void print_header() {
+  std::printf("%-16s %6s  %-19s  %-19s  %-12s  %-9s  %s\n", "op", "cases", "f32 forward (limit)",
+              "f32 gradient (limit)", "f64 gap", "composed", "");
+}
+
+void print_row(const OpCheck& check, const Summary& summary) {
+  const checks::Limit limit = checks::f32_limit(check.kind);
+  std::printf("%-16s %6zu  %.1e (%.0e)    %.1e (%.0e)     %.1e       %.1e    %s\n", check.op.c_str(),
+              summary.cases, summary.worst.forward_error, limit.forward,
+              summary.worst.gradient_error, limit.gradient, summary.worst.gradient_gap,
+              summary.worst.composed_gap, summary.failures.empty() ? "ok" : "FAILED");
+}
+
+void print_json(const OpCheck& check, const Summary& summary) {
+  const checks::Limit limit = checks::f32_limit(check.kind);
+  JsonLine line;
+  line.add("op", check.op)
+      .add("cases", static_cast<Index>(summary.cases))
+      .add("forward_error", summary.worst.forward_error)
+      .add("forward_limit", limit.forward)
+      .add("gradient_error", summary.worst.gradient_error)
+      .add("gradient_limit", limit.gradient)
+      .add("gradient_gap_f64", summary.worst.gradient_gap)
+      .add("composed_gap_f64", summary.worst.composed_gap)
+      .add("failures", static_cast<Index>(summary.failures.size()));
+  std::puts(line.text().c_str());
+}
+
+}  // namespace
+
+int run_check(const CheckRequest& request) {
+  if (request.device != "cpu") {
+    throw RequestError(say("check: this build has the device cpu only, got ", request.device, "."));
+  }
+  if (request.dtype != "f32" && request.dtype != "f64") {
+    throw RequestError(say("check: dtype must be f32 or f64 on the CPU, got ", request.dtype, "."));
+  }
+  std::vector<const OpCheck*> chosen;
+  if (request.op.empty()) {
+    for (const OpCheck& check : checks::registry()) chosen.push_back(&check);
+  } else {
+    chosen.push_back(&checks::find_check(request.op));
+  }
+  const Stopwatch watch;
+  std::size_t cases = 0;
+  std::vector<std::string> failures;
+  if (!request.json) print_header();
+  for (const OpCheck* check : chosen) {
+    const Summary summary = check_op(*check, cases_for(*check, request), request.dtype == "f64");
+    cases += summary.cases;
+    failures.insert(failures.end(), summary.failures.begin(), summary.failures.end());
+    request.json ? print_json(*check, summary) : print_row(*check, summary);
+    std::fflush(stdout);
+  }
+  for (const std::string& failure : failures) std::fprintf(stderr, "%s\n", failure.c_str());
+  if (!request.json) {
+    std::printf("%zu ops, %zu cases, %zu failed, %.1f s\n", chosen.size(), cases, failures.size(),
+                watch.seconds());
+  }
+  return failures.empty() ? 0 : 1;
+}
+
+}  // namespace norma::app

@@ -1,0 +1,118 @@
+// The command line: one place that knows the verbs and their options.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <new>
+
+#include "apps/norma/requests.h"
+#include "norma/base/build_info.h"
+#include "norma/base/error.h"
+
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kWrongRequest = 2;
+
+/// Declares a verb's options and returns what runs it.
+using Verb = std::function<int()>;
+
+Verb declare_check(CLI::App& app, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::CheckRequest>();
+  verb = app.add_subcommand("check", "Test every op against its f64 definition on this machine");
+  verb->footer("Example: norma check rms_norm --variant per_head --shape 3x257 --condition offset");
+  verb->add_option("op", request->op, "one op; all when absent");
+  verb->add_option("--variant", request->variant, "one variant of the op");
+  verb->add_option("--shape", request->shape, "one size, like 3x257");
+  verb->add_option("--condition", request->condition,
+                   "plain, zero_gain, constant_rows, offset, huge or tiny");
+  verb->add_option("--device", request->device, "where to compute")->capture_default_str();
+  verb->add_option("--dtype", request->dtype, "the type to compare with f64")->capture_default_str();
+  verb->add_option("--seed", request->seed, "random inputs")->capture_default_str();
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_check(*request); };
+}
+
+Verb declare_bench_kernels(CLI::App& bench, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::BenchKernelsRequest>();
+  verb = bench.add_subcommand("kernels", "Time every op against the machine's own ceilings");
+  verb->footer("Example: norma bench kernels attention");
+  verb->add_option("op", request->op, "one op; all when absent");
+  verb->add_option("--device", request->device, "where to compute")->capture_default_str();
+  verb->add_option("--threads", request->threads, "threads; 0: all cores")->capture_default_str();
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_bench_kernels(*request); };
+}
+
+Verb declare_bench_train(CLI::App& bench, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::BenchTrainRequest>();
+  verb = bench.add_subcommand("train", "Time whole training steps of a plain pre-LN GPT");
+  verb->footer("Example: norma bench train --case gpt-d128 --json");
+  verb->add_option("--case", request->name, "gpt-d128, gpt-d192 or gpt-d384")->required();
+  verb->add_option("--steps", request->steps, "timed steps; 0: a few seconds' worth")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  verb->add_option("--threads", request->threads, "threads; 0: all cores")->capture_default_str();
+  verb->add_flag("--profile", request->profile, "show where a step's time goes, op by op");
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_bench_train(*request); };
+}
+
+Verb declare_doctor(CLI::App& app, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::DoctorRequest>();
+  verb = app.add_subcommand("doctor", "Show what this build and this machine have");
+  verb->footer("Example: norma doctor");
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_doctor(*request); };
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Norma trains Transformers whose normalization is designed."};
+  app.name("norma");
+  app.set_version_flag("--version",
+                       std::string("norma ") + norma::build::kVersion + " (" +
+                           norma::build::kCommit + (norma::build::kDirty ? ", changed)" : ")"));
+  app.require_subcommand(1);
+  CLI::App* bench = app.add_subcommand("bench", "Measure speed");
+  bench->require_subcommand(1);
+
+  struct Entry {
+    CLI::App* verb = nullptr;
+    Verb run;
+  };
+  std::vector<Entry> entries(4);
+  entries[0].run = declare_check(app, entries[0].verb);
+  entries[1].run = declare_bench_kernels(*bench, entries[1].verb);
+  entries[2].run = declare_bench_train(*bench, entries[2].verb);
+  entries[3].run = declare_doctor(app, entries[3].verb);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help, --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "norma: error: %s. See norma --help.\n", error.what());
+    return kWrongRequest;
+  }
+  for (const Entry& entry : entries) {
+    if (entry.verb->parsed()) return entry.run();
+  }
+  return kWrongRequest;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const norma::RequestError& error) {
+    std::fprintf(stderr, "norma: error: %s\n", error.what());
+    return kWrongRequest;
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "norma: error: the machine is out of memory; try a smaller case.\n");
+    return kFailed;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "norma: error: %s\n", error.what());
+    return kFailed;
+  }
+}

@@ -1,0 +1,44 @@
+// What the command line asks of each verb. main.cpp fills these; one file per verb answers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace norma::app {
+
+struct CheckRequest {
+  std::string op;         // empty: all
+  std::string variant;    // empty: all
+  std::string shape;      // "3x257"; empty: the sweep
+  std::string condition;  // empty: all
+  std::string device = "cpu";
+  std::string dtype = "f32";
+  std::uint64_t seed = 1;
+  bool json = false;
+};
+/// 0 when every case passes, 1 otherwise.
+int run_check(const CheckRequest& request);
+
+struct BenchKernelsRequest {
+  std::string op;  // empty: all
+  std::string device = "cpu";
+  int threads = 0;  // 0: all cores
+  bool json = false;
+};
+int run_bench_kernels(const BenchKernelsRequest& request);
+
+struct BenchTrainRequest {
+  std::string name;
+  int steps = 0;  // 0: as many as fill a few seconds
+  int threads = 0;
+  bool profile = false;
+  bool json = false;
+};
+int run_bench_train(const BenchTrainRequest& request);
+
+struct DoctorRequest {
+  bool json = false;
+};
+int run_doctor(const DoctorRequest& request);
+
+}  // namespace norma::app

@@ -1,0 +1,43 @@
+# norma_room(<name> [NEEDS <room>...] [USES <library>...] [WITHOUT <file>...])
+#
+# One folder, one target, one line of dependencies. Sources are all .cpp files below norma/<name>, less those named by
+# WITHOUT (paths relative to the folder: alternatives of which CMake picks one). NEEDS are public, USES are private.
+# A room without sources becomes a header-only target, so a room may start as a header.
+set_property(GLOBAL PROPERTY NORMA_ROOMS "")
+
+function(norma_room name)
+  cmake_parse_arguments(ROOM "" "" "NEEDS;USES;WITHOUT" ${ARGN})
+  set(folder ${PROJECT_SOURCE_DIR}/norma/${name})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.cpp)
+  foreach(unused IN LISTS ROOM_WITHOUT)
+    list(REMOVE_ITEM sources ${folder}/${unused})
+  endforeach()
+  list(TRANSFORM ROOM_NEEDS PREPEND norma_)
+
+  if(sources)
+    add_library(norma_${name} STATIC ${sources})
+    target_include_directories(norma_${name} PUBLIC ${PROJECT_SOURCE_DIR})
+    target_link_libraries(norma_${name}
+                          PUBLIC ${ROOM_NEEDS}
+                          PRIVATE norma_flags norma_build_info_header ${ROOM_USES})
+  else()
+    add_library(norma_${name} INTERFACE)
+    target_include_directories(norma_${name} INTERFACE ${PROJECT_SOURCE_DIR})
+    target_link_libraries(norma_${name} INTERFACE ${ROOM_NEEDS})
+  endif()
+  set_property(GLOBAL APPEND PROPERTY NORMA_ROOMS norma_${name})
+endfunction()
+
+# norma_app(<name> [USES <library>...]) : the program in apps/<name>, linked against every room.
+function(norma_app name)
+  cmake_parse_arguments(APP "" "" "USES" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/${name}/*.cpp)
+  if(NOT sources)
+    message(STATUS "apps/${name} has no sources: the program is not built")
+    return()
+  endif()
+  get_property(rooms GLOBAL PROPERTY NORMA_ROOMS)
+  add_executable(${name} ${sources})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${rooms} norma_flags norma_build_info_header ${APP_USES})
+endfunction()

@@ -1,0 +1,55 @@
+#include "norma/ops/linear.h"
+
+#include <cmath>
+
+#include "norma/checks/cases/cases.h"
+
+namespace norma::checks {
+
+namespace {
+
+/// size = (rows, in, out)
+Problem make(const Shape& size, const std::string& variant) {
+  const double spread = 1 / std::sqrt(static_cast<double>(size[1]));
+  Problem problem;
+  problem.inputs = {
+      {.name = "x", .shape = {size[0], size[1]}, .role = Role::data},
+      {.name = "weight", .shape = {size[2], size[1]}, .spread = spread},
+  };
+  if (variant == "plain") {
+    problem.forward = [](std::span<const Var> in) { return std::vector{linear(in[0], in[1])}; };
+    return problem;
+  }
+  problem.inputs.push_back({.name = "bias", .shape = {size[2]}});
+  problem.forward = [](std::span<const Var> in) {
+    return std::vector{linear(in[0], in[1], in[2])};
+  };
+  return problem;
+}
+
+std::vector<Shape> sizes() {
+  std::vector<Shape> list;
+  for (const Index rows : {1, 2, 17, 40}) {
+    for (const Index in : {1, 3, 33, 257}) {
+      for (const Index out : {1, 5, 64, 255}) list.push_back({rows, in, out});
+    }
+  }
+  list.push_back({513, 1025, 31});
+  return list;
+}
+
+}  // namespace
+
+OpCheck linear_check() {
+  return {.op = "linear",
+          .kind = Kind::product,
+          .variants = {"plain", "bias"},
+          .conditions = {Condition::constant_rows, Condition::huge, Condition::tiny},
+          .sizes = sizes(),
+          .condition_sizes = {{3, 33, 5}, {17, 64, 31}},
+          .bench_sizes = {{768, 128, 512}, {4096, 192, 768}, {2048, 384, 1536}},
+          .make = make,
+          .flops = [](const Shape& s) { return 2.0 * static_cast<double>(s[0] * s[1] * s[2]); }};
+}
+
+}  // namespace norma::checks

@@ -1,0 +1,109 @@
+// Kernels of attention; the formula and the contract are in norma/ops/attention.h.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "norma/base/into.h"
+#include "norma/kernels/exec.h"
+#include "norma/kernels/rows.h"
+
+namespace norma::kernels {
+
+/// Sizes and rules that forward and backward share.
+struct AttentionShape {
+  Index batch;
+  Index queries;     // query tokens of a sequence
+  Index keys;        // key tokens; with a causal mask the last query sees the last key
+  Index heads;
+  Index kv_heads;    // each serves heads / kv_heads query heads
+  Index head_width;
+  bool causal;
+  bool log_length;               // multiply a row's logits by ln(number of visible keys)
+  double softcap;                // 0: none
+  const std::int32_t* lengths;   // (batch) valid tokens, or null: all
+
+  /// Keys that query i of sequence b sees: [0, visible). 0 for a padded query.
+  Index visible(Index b, Index i) const {
+    const Index valid = lengths == nullptr ? keys : static_cast<Index>(lengths[b]);
+    const Index at = keys - queries + i;
+    if (at >= valid && lengths != nullptr) return 0;
+    return causal ? std::min(valid, at + 1) : valid;
+  }
+  /// ln(visible) where the rule asks for it, else 1.
+  double row_factor(Index seen) const {
+    return log_length ? std::log(static_cast<double>(std::max<Index>(seen, 1))) : 1.0;
+  }
+};
+
+template <class T>
+struct AttentionForward {
+  AttentionShape shape;
+  Rows<const T> q;        // (batch · queries, heads · head_width)
+  Rows<const T> k, v;     // (batch · keys, kv_heads · head_width)
+  const T* head_factor;   // (heads)
+  Rows<T> o;              // like q
+  T* lse;                 // (batch, heads, queries): log of the softmax's denominator
+  T* scratch;             // Cpu: forward_scratch() per thread
+};
+template <class T>
+void run(Ref, const AttentionForward<T>& a);
+void run(Cpu, const AttentionForward<float>& a);
+
+template <class T>
+struct AttentionBackward {
+  AttentionShape shape;
+  Rows<const T> q, k, v;
+  const T* head_factor;
+  Rows<const T> o;
+  const T* lse;
+  Rows<const T> dout;
+  Rows<T> dq;        // data null: not wanted
+  Into dq_into;
+  Rows<T> dk;        // dk and dv: null data, not wanted
+  Into dk_into;
+  Rows<T> dv;
+  Into dv_into;
+  T* dhead_factor;   // (batch, heads): one sum per sequence and head; null: not wanted
+  T* scratch;        // Cpu: backward_scratch() per thread
+};
+template <class T>
+void run(Ref, const AttentionBackward<T>& a);
+void run(Cpu, const AttentionBackward<float>& a);
+
+/// Elements of scratch that each thread of the Cpu kernels needs.
+Index forward_scratch(const AttentionShape& shape);
+Index backward_scratch(const AttentionShape& shape);
+
+/// head_factor_h = scale · temperature_h · log_scale_h; see ops/attention.h.
+template <class T>
+struct HeadFactorForward {
+  Index heads;
+  double scale;
+  bool exponential;        // temperature = exp(min(stored, ln 100)) instead of the stored value
+  const T* temperature;    // (1) or (heads), or null: 1
+  Index temperatures;
+  const T* log_scale;      // (heads), or null: 1
+  T* factor;               // (heads)
+};
+template <class T>
+void run(Ref, const HeadFactorForward<T>& a);
+
+template <class T>
+struct HeadFactorBackward {
+  HeadFactorForward<T> forward;
+  Index batch;
+  const T* dfactor;        // (batch, heads)
+  T* dtemperature;         // null: not wanted
+  Into dtemperature_into;
+  T* dlog_scale;           // null: not wanted
+  Into dlog_scale_into;
+};
+template <class T>
+void run(Ref, const HeadFactorBackward<T>& a);
+
+/// Swin-v2's upper bound of the stored temperature, ln 100.
+inline constexpr double kLargestLogTemperature = 4.605170185988092;
+
+}  // namespace norma::kernels

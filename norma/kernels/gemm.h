@@ -1,0 +1,37 @@
+// Matrix products, row-major. The one door to oneDNN (f32) and Eigen (f64, and f32 where oneDNN is
+// absent).
+#pragma once
+
+#include <string>
+
+#include "norma/base/types.h"
+#include "norma/kernels/exec.h"
+
+namespace norma::kernels {
+
+/// C (m, n) = alpha·op(A) (m, k) · op(B) (k, n) + beta·C. beta = 0 does not read C.
+/// Called from inside a parallel region it runs on the calling thread alone.
+template <class T>
+struct Gemm {
+  bool trans_a = false;
+  bool trans_b = false;
+  Index m = 0;
+  Index n = 0;
+  Index k = 0;
+  const T* a = nullptr;
+  Index lda = 0;
+  const T* b = nullptr;
+  Index ldb = 0;
+  T* c = nullptr;
+  Index ldc = 0;
+  double alpha = 1;
+  double beta = 0;
+};
+template <class T>
+void run(Ref, const Gemm<T>& g);
+void run(Cpu, const Gemm<float>& g);
+
+/// "oneDNN 2.6.3" or "Eigen 3.4.0": who multiplies in f32.
+std::string gemm_library();
+
+}  // namespace norma::kernels

@@ -1,0 +1,111 @@
+#include "norma/nn/param_store.h"
+
+#include "norma/base/error.h"
+#include "norma/base/text.h"
+#include "norma/tensor/plain.h"
+
+namespace norma {
+
+namespace {
+
+// Leaves start on a cache line for f32 and wider types.
+constexpr Index kGrain = static_cast<Index>(kAlignment / sizeof(float));
+
+}  // namespace
+
+std::size_t ParamStore::add(ParamSpec spec) { return add_fused({std::move(spec)}); }
+
+std::size_t ParamStore::add_fused(std::initializer_list<ParamSpec> parts) {
+  if (!leaves_.empty()) throw Error("parameters must be declared before they are allocated.");
+  const std::size_t leaf = leaf_shapes_.size();
+  Index rows = 0;
+  Index offset = total_;
+  const Index cols = parts.begin()->shape.cols();
+  for (const ParamSpec& part : parts) {
+    for (const Param& other : params_) {
+      if (other.name == part.name) throw RequestError(say("two parameters are named ", part.name, "."));
+    }
+    if (parts.size() > 1 && (part.shape.rank() != 2 || part.shape.cols() != cols)) {
+      throw ShapeError(part.name, "a part of a fused matrix", say("(rows, ", cols, ")"),
+                       part.shape.text());
+    }
+    params_.push_back({part.name, part.shape, part.tags, offset, leaf});
+    offset += part.shape.count();
+    rows += part.shape.rows();
+  }
+  leaf_shapes_.push_back(parts.size() == 1 ? parts.begin()->shape : Shape{rows, cols});
+  total_ = (offset + kGrain - 1) / kGrain * kGrain;
+  return leaf;
+}
+
+void ParamStore::allocate(DType dtype, Device device) {
+  if (params_.empty()) throw Error("there are no parameters to allocate.");
+  dtype_ = dtype;
+  const std::size_t bytes = static_cast<std::size_t>(total_) * size_of(dtype);
+  values_ = Buffer(bytes, device);
+  grads_ = Buffer(bytes, device);
+  leaves_.resize(leaf_shapes_.size());
+  for (std::size_t i = params_.size(); i-- > 0;) {
+    // Walking backwards, the last write for a leaf is its first part: where the leaf begins.
+    const Param& param = params_[i];
+    Leaf& leaf = leaves_[param.leaf];
+    leaf.value = part(values_, param);
+    leaf.grad = part(grads_, param);
+  }
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    leaves_[i].value = Tensor(leaves_[i].value.data, leaf_shapes_[i], dtype, device);
+    leaves_[i].grad = Tensor(leaves_[i].grad.data, leaf_shapes_[i], dtype, device);
+  }
+}
+
+Tensor ParamStore::part(const Buffer& buffer, const Param& param) const {
+  return Tensor(buffer.data() + static_cast<std::size_t>(param.offset) * size_of(dtype_),
+                param.shape, dtype_, buffer.device());
+}
+
+Tensor ParamStore::flat(const Buffer& buffer) const {
+  return Tensor(buffer.data(), {total_}, dtype_, buffer.device());
+}
+
+const Param& ParamStore::find(const std::string& name) const {
+  std::vector<std::string> names;
+  for (const Param& param : params_) {
+    if (param.name == name) return param;
+    names.push_back(param.name);
+  }
+  const std::string near = nearest_word(name, names);
+  throw RequestError(say("there is no parameter ", name, ".",
+                         near.empty() ? "" : say(" Did you mean ", near, "?")));
+}
+
+void ParamStore::freeze(const std::string& name, bool frozen) {
+  const std::size_t leaf = find(name).leaf;
+  bool wanted = false;
+  for (Param& param : params_) {
+    if (param.name == name) param.frozen = frozen;
+    if (param.leaf == leaf) wanted = wanted || !param.frozen;
+  }
+  leaves_[leaf].needs_grad = wanted;
+}
+
+Index ParamStore::count() const {
+  Index sum = 0;
+  for (const Param& param : params_) sum += param.count();
+  return sum;
+}
+
+void ParamStore::begin_accumulation() {
+  for (Leaf& leaf : leaves_) leaf.fresh = true;
+}
+
+void ParamStore::finish_accumulation() {
+  for (Leaf& leaf : leaves_) {
+    if (leaf.fresh) fill(leaf.grad, 0);
+    leaf.fresh = false;
+  }
+  for (const Param& param : params_) {
+    if (param.frozen) fill(grad(param), 0);
+  }
+}
+
+}  // namespace norma

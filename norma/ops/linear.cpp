@@ -1,0 +1,97 @@
+#include "norma/ops/linear.h"
+
+#include "norma/kernels/bias.h"
+#include "norma/kernels/gemm.h"
+#include "norma/ops/dispatch.h"
+
+namespace norma {
+
+namespace {
+
+double beta_of(Into into) { return into == Into::add ? 1 : 0; }
+
+}  // namespace
+
+Var linear(Var x, Var weight, Var bias) {
+  constexpr std::string_view kOp = "linear";
+  require_float(kOp, "x", x);
+  require_float(kOp, "weight", weight);
+  require_same_type(kOp, x, "weight", weight);
+  require_same_type(kOp, x, "bias", bias);
+  const Index in = x.shape().cols();
+  if (weight.shape().rank() != 2 || weight.shape()[1] != in) {
+    throw ShapeError(kOp, "weight", say("(O, I) with I = ", in), weight.shape().text());
+  }
+  const Index out = weight.shape()[0];
+  require_shape(kOp, "bias", bias, {out});
+
+  Tape& tape = x.tape();
+  const Var y = tape.output(x.shape().with_last(out), x.dtype());
+  dispatch(kOp, x.value(), [&](auto who, auto zero) {
+    using T = decltype(zero);
+    const auto xs = rows<const T>(x);
+    kernels::run(who, kernels::Gemm<T>{.trans_b = true,
+                                       .m = xs.rows,
+                                       .n = out,
+                                       .k = in,
+                                       .a = xs.data,
+                                       .lda = xs.stride,
+                                       .b = elements<const T>(weight),
+                                       .ldb = in,
+                                       .c = elements<T>(y),
+                                       .ldc = out});
+    if (bias) {
+      kernels::run(who,
+                   kernels::BiasForward<T>{.y = rows<T>(y), .bias = elements<const T>(bias)});
+    }
+  });
+  tape.pin(x);
+  tape.pin(weight);
+  tape.record(kOp, {x, weight, bias}, {y}, [=](Backward& b) {
+    const Tensor dy = b.grad(y);
+    const WantedRows dx = wanted(b, x);
+    const WantedRows dw = wanted(b, weight);
+    const WantedRows dbias = wanted(b, bias);
+    const Scratch partials = b.scratch(partial_shape(dy.shape.rows(), out, bool(dbias)), dy.dtype);
+    dispatch(kOp, dy, [&](auto who, auto zero) {
+      using T = decltype(zero);
+      const auto xs = rows<const T>(x);
+      const auto dys = rows<const T>(dy);
+      if (dx) {
+        const auto dxs = dx.template rows<T>();
+        kernels::run(who, kernels::Gemm<T>{.m = dys.rows,
+                                           .n = in,
+                                           .k = out,
+                                           .a = dys.data,
+                                           .lda = dys.stride,
+                                           .b = elements<const T>(weight),
+                                           .ldb = in,
+                                           .c = dxs.data,
+                                           .ldc = dxs.stride,
+                                           .beta = beta_of(dx.into)});
+      }
+      if (dw) {
+        kernels::run(who, kernels::Gemm<T>{.trans_a = true,
+                                           .m = out,
+                                           .n = in,
+                                           .k = dys.rows,
+                                           .a = dys.data,
+                                           .lda = dys.stride,
+                                           .b = xs.data,
+                                           .ldb = xs.stride,
+                                           .c = dw.template data<T>(),
+                                           .ldc = in,
+                                           .beta = beta_of(dw.into)});
+      }
+      if (dbias) {
+        kernels::run(who, kernels::BiasBackward<T>{.dy = dys,
+                                                   .dbias = dbias.template data<T>(),
+                                                   .into = dbias.into,
+                                                   .partials = elements<T>(partials.tensor())});
+      }
+    });
+  });
+  return y;
+}
+
+}  // namespace norma

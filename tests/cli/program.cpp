@@ -1,0 +1,40 @@
+#include "tests/cli/program.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace norma {
+
+namespace {
+
+std::string read_and_remove(const std::filesystem::path& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  std::filesystem::remove(path);
+  return text.str();
+}
+
+}  // namespace
+
+Outcome run_norma(const std::string& arguments) {
+  const char* moved = std::getenv("NORMA_BINARY");
+  const std::string binary = moved != nullptr ? moved : NORMA_BINARY;
+  const std::filesystem::path stem =
+      std::filesystem::temp_directory_path() / ("norma-cli-" + std::to_string(getpid()));
+  const std::string out = stem.string() + ".out";
+  const std::string err = stem.string() + ".err";
+  const int status =
+      std::system((binary + " " + arguments + " >" + out + " 2>" + err + " </dev/null").c_str());
+  Outcome outcome;
+  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  outcome.out = read_and_remove(out);
+  outcome.err = read_and_remove(err);
+  return outcome;
+}
+
+}  // namespace norma

@@ -1,0 +1,17 @@
+// Runs the built program as a user would and keeps what it said.
+#pragma once
+
+#include <string>
+
+namespace norma {
+
+struct Outcome {
+  int code = -1;
+  std::string out;
+  std::string err;
+};
+
+/// Runs `norma ARGUMENTS` through the shell.
+Outcome run_norma(const std::string& arguments);
+
+}  // namespace norma

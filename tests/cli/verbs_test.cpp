@@ -1,0 +1,103 @@
+// The program from outside: exit codes, output, error sentences.
+#include <gtest/gtest.h>
+
+#include "tests/cli/program.h"
+
+namespace norma {
+namespace {
+
+testing::AssertionResult has(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "\"" << part << "\" is not in:\n" << text;
+}
+
+TEST(Cli, HelpNamesEveryVerbAndAnExample) {
+  const Outcome top = run_norma("--help");
+  EXPECT_EQ(top.code, 0);
+  for (const char* verb : {"check", "bench", "doctor"}) EXPECT_TRUE(has(top.out, verb));
+  for (const char* verb : {"check", "bench kernels", "bench train", "doctor"}) {
+    const Outcome help = run_norma(std::string(verb) + " --help");
+    EXPECT_EQ(help.code, 0);
+    EXPECT_TRUE(has(help.out, "Example: norma " + std::string(verb))) << verb;
+  }
+}
+
+TEST(Cli, VersionIsOneLine) {
+  const Outcome outcome = run_norma("--version");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.out.rfind("norma ", 0), 0U) << outcome.out;
+}
+
+struct WrongRequest {
+  const char* name;
+  const char* arguments;
+  const char* sentence;
+};
+class Wrong : public testing::TestWithParam<WrongRequest> {};
+
+TEST_P(Wrong, IsASentenceAndExitCodeTwo) {
+  const Outcome outcome = run_norma(GetParam().arguments);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err.rfind("norma: error: ", 0), 0U) << outcome.err;
+  EXPECT_TRUE(has(outcome.err, GetParam().sentence));
+  EXPECT_EQ(outcome.out, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Requests, Wrong,
+    testing::Values(WrongRequest{"NoVerb", "", "subcommand"},
+                    WrongRequest{"UnknownVerb", "chekc", "chekc"},
+                    WrongRequest{"UnknownOp", "check rms_nrom", "Did you mean rms_norm?"},
+                    WrongRequest{"UnknownVariant", "check rms_norm --variant rms2", "Did you mean"},
+                    WrongRequest{"BadShape", "check rms_norm --shape 3xfour", "like 3x257"},
+                    WrongRequest{"ZeroShape", "check rms_norm --shape 0x4", "1 or more, got 0"},
+                    WrongRequest{"WrongRank", "check rms_norm --shape 3", "2 dimensions"},
+                    WrongRequest{"HugeShape", "check rms_norm --shape 999999999x999999999",
+                                 "too many elements"},
+                    WrongRequest{"BadCondition", "check rms_norm --condition ofset", "offset"},
+                    WrongRequest{"BadDevice", "check --device tpu", "tpu"},
+                    WrongRequest{"BadType", "check --dtype f16", "f16"},
+                    WrongRequest{"UnknownCase", "bench train --case gpt-d129", "Did you mean gpt-d12"},
+                    WrongRequest{"NoCase", "bench train", "--case"},
+                    WrongRequest{"BadSteps", "bench train --case gpt-d128 --steps -3", "--steps"},
+                    WrongRequest{"UnknownOption", "doctor --jsn", "--jsn"}),
+    [](const auto& param) { return param.param.name; });
+
+TEST(Cli, MoreBytesThanMemoryIsASentence) {
+  const Outcome outcome = run_norma("check rms_norm --shape 99999999x9999");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(has(outcome.out + outcome.err, "of memory"));
+}
+
+TEST(Cli, CheckOfOneOpPasses) {
+  const Outcome outcome = run_norma("check rms_norm --shape 3x257");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(has(outcome.out, "0 failed"));
+}
+
+TEST(Cli, CheckAsJson) {
+  const Outcome outcome = run_norma("check linear --shape 3x17x5 --json");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out.rfind("{\"op\":\"linear\",\"cases\":2,", 0), 0U) << outcome.out;
+  EXPECT_TRUE(has(outcome.out, "\"failures\":0}"));
+}
+
+TEST(Cli, BenchTrainAsJson) {
+  const Outcome outcome = run_norma("bench train --case gpt-d128 --steps 2 --json");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* key :
+       {"ms_step", "tokens_per_s", "gflops", "gemm_peak_gflops", "efficiency", "loss"}) {
+    EXPECT_TRUE(has(outcome.out, "\"" + std::string(key) + "\":"));
+  }
+}
+
+TEST(Cli, DoctorNamesTheProductLibrary) {
+  const Outcome outcome = run_norma("doctor");
+  EXPECT_EQ(outcome.code, 0);
+  for (const char* word : {"compiler", "instruction sets", "threads", "products", "cuda", "mpi"}) {
+    EXPECT_TRUE(has(outcome.out, word));
+  }
+}
+
+}  // namespace
+}  // namespace norma

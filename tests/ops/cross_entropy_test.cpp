@@ -1,0 +1,141 @@
+#include "norma/ops/cross_entropy.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "norma/autograd/tape.h"
+#include "norma/base/error.h"
+#include "norma/ops/linear.h"
+#include "norma/tensor/buffer.h"
+#include "norma/tensor/plain.h"
+
+namespace norma {
+namespace {
+
+OwnedTensor filled(Shape shape, DType dtype, const std::vector<double>& values) {
+  OwnedTensor owned(shape, dtype);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto at = static_cast<Index>(i);
+    set_value(owned.tensor, at / shape.cols(), at % shape.cols(), values[i]);
+  }
+  return owned;
+}
+
+double loss_of(const std::vector<double>& logits, Index classes, const std::vector<double>& ids,
+               CrossEntropySpec spec = {}, DType dtype = DType::f64) {
+  const auto rows = static_cast<Index>(ids.size());
+  const OwnedTensor u = filled({rows, classes}, dtype, logits);
+  const OwnedTensor t = filled({rows}, DType::i32, ids);
+  Tape tape;
+  const Var loss = cross_entropy(tape.constant(u.tensor), tape.constant(t.tensor), {}, spec).loss;
+  return value_at(loss.value(), 0, 0);
+}
+
+TEST(CrossEntropy, EvenLogitsGiveLogOfClasses) {
+  EXPECT_NEAR(loss_of({2, 2, 2, 2}, 4, {1}), std::log(4.0), 1e-15);
+}
+
+TEST(CrossEntropy, KnownValue) {
+  // softmax(1, 2, 3): the third class has probability 0.66524095577.
+  EXPECT_NEAR(loss_of({1, 2, 3}, 3, {2}), -std::log(0.6652409557748219), 1e-14);
+  // With z-loss 0.1: lse = 3.40760596444438.
+  EXPECT_NEAR(loss_of({1, 2, 3}, 3, {2}, {.z_loss = 0.1}),
+              0.4076059644443803 + 0.1 * 3.4076059644443803 * 3.4076059644443803, 1e-13);
+  // Smoothing 0.3 puts 0.1 on every class: Σ t·z = 0.7·3 + 0.1·6.
+  EXPECT_NEAR(loss_of({1, 2, 3}, 3, {2}, {.smoothing = 0.3}), 3.4076059644443803 - 2.7, 1e-13);
+}
+
+TEST(CrossEntropy, IgnoredTokensDoNotCount) {
+  const double both = loss_of({1, 2, 3, 9, 1, 1}, 3, {2, -1});
+  EXPECT_NEAR(both, loss_of({1, 2, 3}, 3, {2}), 1e-15);
+}
+
+TEST(CrossEntropy, ExplicitTokensMakeMicroBatchesAddUp) {
+  const double whole = loss_of({1, 2, 3, 0, 1, 5}, 3, {2, 0});
+  const double parts = loss_of({1, 2, 3}, 3, {2}, {.tokens = 2}) +
+                       loss_of({0, 1, 5}, 3, {0}, {.tokens = 2});
+  EXPECT_NEAR(whole, parts, 1e-14);
+}
+
+TEST(CrossEntropy, HugeLogitsStayFinite) {
+  EXPECT_EQ(loss_of({1e15, 0, 0}, 3, {0}, {}, DType::f32), 0);
+  EXPECT_NEAR(loss_of({1e15, 0, 0}, 3, {1}, {}, DType::f32), 1e15, 1e9);
+}
+
+TEST(CrossEntropy, OverwritesLogitsThatNobodyReads) {
+  OwnedTensor x = filled({2, 3}, DType::f32, {1, 2, 3, 4, 5, 6});
+  OwnedTensor w = filled({4, 3}, DType::f32, {1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1});
+  OwnedTensor t = filled({2}, DType::i32, {1, 3});
+  Tape tape;
+  const Var logits = linear(tape.constant(x.tensor), tape.constant(w.tensor));
+  cross_entropy(logits, tape.constant(t.tensor));
+  EXPECT_THROW(logits.value(), Error);
+  // A value that came from outside is left alone.
+  const Var outside = tape.constant(x.tensor);
+  cross_entropy(outside, tape.constant(t.tensor));
+  EXPECT_EQ(value_at(outside.value(), 1, 2), 6);
+}
+
+TEST(CrossEntropy, PreconditioningChangesOnlyTheLogitGradient) {
+  const OwnedTensor t = filled({1}, DType::i32, {2});
+  struct Grads {
+    std::vector<double> logits, scale;
+  };
+  const auto grads_with = [&](double power) {
+    OwnedTensor u = filled({1, 3}, DType::f64, {1, 2, 3});
+    OwnedTensor s = filled({3}, DType::f64, {0.5, 1, 3});
+    OwnedTensor du({1, 3}, DType::f64);
+    OwnedTensor ds({3}, DType::f64);
+    Leaf logits{u.tensor, du.tensor};
+    Leaf scale{s.tensor, ds.tensor};
+    Tape tape;
+    tape.backward(cross_entropy(tape.watch(logits), tape.constant(t.tensor), tape.watch(scale),
+                                {.precondition = power})
+                      .loss);
+    const auto values = [](const Tensor& g) {
+      const auto all = g.elements<const double>();
+      return std::vector<double>(all.begin(), all.end());
+    };
+    return Grads{values(du.tensor), values(ds.tensor)};
+  };
+  const Grads plain = grads_with(0);
+  const Grads preconditioned = grads_with(1);
+  EXPECT_EQ(plain.scale, preconditioned.scale);
+  const double mean = 1.5;
+  for (std::size_t j = 0; j < 3; ++j) {
+    EXPECT_NEAR(preconditioned.logits[j], plain.logits[j] / mean, 1e-15);
+  }
+}
+
+struct BadTargets {
+  std::vector<double> ids;
+  const char* part;
+};
+TEST(CrossEntropy, BadTargetsAreNamed) {
+  for (const BadTargets& bad : {BadTargets{{0, 3}, "target 1 is 3, but there are 3 classes"},
+                                BadTargets{{-2, 0}, "target 0 is -2"},
+                                BadTargets{{-1, -1}, "every target is ignored"},
+                                BadTargets{{1}, "N = 2"}}) {
+    const OwnedTensor u = filled({2, 3}, DType::f32, {1, 2, 3, 4, 5, 6});
+    const OwnedTensor t = filled({static_cast<Index>(bad.ids.size())}, DType::i32, bad.ids);
+    Tape tape;
+    try {
+      cross_entropy(tape.constant(u.tensor), tape.constant(t.tensor));
+      FAIL() << bad.part;
+    } catch (const RequestError& error) {
+      EXPECT_NE(std::string(error.what()).find(bad.part), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(CrossEntropy, BadSettingsAreRefused) {
+  EXPECT_THROW(loss_of({1, 2}, 2, {0}, {.smoothing = 1.5}), RequestError);
+  EXPECT_THROW(loss_of({1, 2}, 2, {0}, {.softcap = -1}), RequestError);
+  EXPECT_THROW(loss_of({1, 2}, 2, {0}, {.z_loss = std::nan("")}), RequestError);
+  EXPECT_THROW(loss_of({1, 2}, 2, {0}, {.precondition = 1}), RequestError);
+}
+
+}  // namespace
+}  // namespace norma
