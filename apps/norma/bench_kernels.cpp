@@ -33,8 +33,8 @@ struct Timing {
 };
 
 double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<Index>(values.size() / 2),
-                   values.end());
+  std::nth_element(
+      values.begin(), values.begin() + static_cast<Index>(values.size() / 2), values.end());
   return values[values.size() / 2];
 }
 
@@ -66,8 +66,12 @@ Timing time_case(const OpCheck& check, const Shape& size, const std::string& var
   return timing;
 }
 
-void report(const OpCheck& check, const Shape& size, const std::string& variant,
-            const Timing& timing, const Ceilings& ceilings, bool json) {
+void report(const OpCheck& check,
+            const Shape& size,
+            const std::string& variant,
+            const Timing& timing,
+            const Ceilings& ceilings,
+            bool json) {
   const bool arithmetic = static_cast<bool>(check.flops);
   const double work = arithmetic ? check.flops(size) : timing.forward_bytes;
   const double back_work = arithmetic ? 2 * work : timing.backward_bytes;
@@ -90,9 +94,16 @@ void report(const OpCheck& check, const Shape& size, const std::string& variant,
     return;
   }
   std::printf("%-16s %-14s %-20s %9.1f us %7.1f %3.0f%%  %9.1f us %7.1f %3.0f%%  %s\n",
-              check.op.c_str(), variant.c_str(), size.text().c_str(), timing.forward_s * 1e6,
-              forward, 100 * forward / ceiling, timing.backward_s * 1e6, backward,
-              100 * backward / ceiling, arithmetic ? "GFLOP/s" : "GB/s");
+              check.op.c_str(),
+              variant.c_str(),
+              size.text().c_str(),
+              timing.forward_s * 1e6,
+              forward,
+              100 * forward / ceiling,
+              timing.backward_s * 1e6,
+              backward,
+              100 * backward / ceiling,
+              arithmetic ? "GFLOP/s" : "GB/s");
 }
 
 }  // namespace
@@ -110,9 +121,12 @@ int run_bench_kernels(const BenchKernelsRequest& request) {
   }
   const Ceilings ceilings{checks::measure_gemm_peak(), checks::measure_copy_bandwidth()};
   if (!request.json) {
-    std::printf("%d threads; ceilings: products %.0f GFLOP/s, copy %.1f GB/s. A share above 100%% "
-                "means the tensors stayed in cache.\n",
-                thread_count(), ceilings.gemm_gflops, ceilings.copy_gbs);
+    std::printf(
+        "%d threads; ceilings: products %.0f GFLOP/s, copy %.1f GB/s. A share above 100%% "
+        "means the tensors stayed in cache.\n",
+        thread_count(),
+        ceilings.gemm_gflops,
+        ceilings.copy_gbs);
     std::printf("%-16s %-14s %-20s %26s  %26s\n", "op", "variant", "size", "forward", "backward");
   }
   for (const OpCheck* check : chosen) {

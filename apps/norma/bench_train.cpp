@@ -40,7 +40,8 @@ const Case& find_case(const std::string& name) {
     names.emplace_back(candidate.name);
   }
   const std::string near = nearest_word(name, names);
-  throw RequestError(say("bench train: there is no case ", name,
+  throw RequestError(say("bench train: there is no case ",
+                         name,
                          near.empty() ? "; there are gpt-d128, gpt-d192 and gpt-d384."
                                       : say(". Did you mean ", near, "?")));
 }
@@ -48,8 +49,7 @@ const Case& find_case(const std::string& name) {
 /// A model with everything that a step needs.
 class Trainer {
  public:
-  explicit Trainer(const Case& chosen)
-      : model_(chosen.model, params_), batch_(chosen.batch) {
+  explicit Trainer(const Case& chosen) : model_(chosen.model, params_), batch_(chosen.batch) {
     params_.allocate(DType::f32);
     model_.init(1);
     optimizer_.emplace(params_, AdamWSpec{});
@@ -111,16 +111,24 @@ void print_profile(const Profile& profile, int steps, double step_ms) {
     return a.forward_s + a.backward_s > b.forward_s + b.backward_s;
   });
   double seen = 0;
-  std::printf("%-16s %10s %12s %13s %7s\n", "op", "calls/step", "forward ms", "backward ms", "share");
+  std::printf(
+      "%-16s %10s %12s %13s %7s\n", "op", "calls/step", "forward ms", "backward ms", "share");
   for (const Profile::Row& row : rows) {
     const double forward = row.forward_s * 1e3 / steps;
     const double backward = row.backward_s * 1e3 / steps;
     seen += forward + backward;
-    std::printf("%-16s %10.0f %12.2f %13.2f %6.1f%%\n", std::string(row.op).c_str(),
-                static_cast<double>(row.calls) / steps, forward, backward,
+    std::printf("%-16s %10.0f %12.2f %13.2f %6.1f%%\n",
+                std::string(row.op).c_str(),
+                static_cast<double>(row.calls) / steps,
+                forward,
+                backward,
                 100 * (forward + backward) / step_ms);
   }
-  std::printf("%-16s %10s %12s %13.2f %6.1f%%\n", "clip, optimizer", "", "", step_ms - seen,
+  std::printf("%-16s %10s %12s %13.2f %6.1f%%\n",
+              "clip, optimizer",
+              "",
+              "",
+              step_ms - seen,
               100 * (step_ms - seen) / step_ms);
 }
 
@@ -170,12 +178,19 @@ int run_bench_train(const BenchTrainRequest& request) {
     return 0;
   }
   std::printf("%s: %lld parameters, %lld tokens a step, %d threads, median of %d steps\n",
-              chosen.name, static_cast<long long>(trainer.parameters()),
-              static_cast<long long>(trainer.tokens()), thread_count(), count);
-  std::printf("ms_step          %.2f\ntokens_per_s     %.0f\ngflops           %.1f\n"
-              "gemm_peak_gflops %.1f\nefficiency       %.3f\n",
-              step_s * 1e3, static_cast<double>(trainer.tokens()) / step_s, gflops, peak,
-              gflops / peak);
+              chosen.name,
+              static_cast<long long>(trainer.parameters()),
+              static_cast<long long>(trainer.tokens()),
+              thread_count(),
+              count);
+  std::printf(
+      "ms_step          %.2f\ntokens_per_s     %.0f\ngflops           %.1f\n"
+      "gemm_peak_gflops %.1f\nefficiency       %.3f\n",
+      step_s * 1e3,
+      static_cast<double>(trainer.tokens()) / step_s,
+      gflops,
+      peak,
+      gflops / peak);
   if (request.profile) print_profile(profile, count, step_s * 1e3);
   return 0;
 }

@@ -39,32 +39,48 @@ Shape parse_shape(const std::string& text) {
 checks::Condition parse_condition(const std::string& text) {
   using checks::Condition;
   std::vector<std::string> names;
-  for (const Condition condition : {Condition::plain, Condition::zero_gain, Condition::constant_rows,
-                                    Condition::offset, Condition::huge, Condition::tiny}) {
+  for (const Condition condition : {Condition::plain,
+                                    Condition::zero_gain,
+                                    Condition::constant_rows,
+                                    Condition::offset,
+                                    Condition::huge,
+                                    Condition::tiny}) {
     if (name_of(condition) == text) return condition;
     names.emplace_back(name_of(condition));
   }
-  throw RequestError(say("check: there is no condition ", text, ". Did you mean ",
-                         nearest_word(text, names), "?"));
+  throw RequestError(say(
+      "check: there is no condition ", text, ". Did you mean ", nearest_word(text, names), "?"));
 }
 
 std::vector<CaseId> cases_for(const OpCheck& check, const CheckRequest& request) {
   if (!request.variant.empty() &&
       std::find(check.variants.begin(), check.variants.end(), request.variant) ==
           check.variants.end()) {
-    throw RequestError(say("check: ", check.op, " has no variant ", request.variant,
-                           ". Did you mean ", nearest_word(request.variant, check.variants), "?"));
+    throw RequestError(say("check: ",
+                           check.op,
+                           " has no variant ",
+                           request.variant,
+                           ". Did you mean ",
+                           nearest_word(request.variant, check.variants),
+                           "?"));
   }
   if (!request.shape.empty()) {
     const Shape size = parse_shape(request.shape);
     if (size.rank() != check.sizes.front().rank()) {
-      throw RequestError(say("check: sizes of ", check.op, " have ", check.sizes.front().rank(),
-                             " dimensions (like ", check.sizes.front().text(), "), got ",
-                             request.shape, "."));
+      throw RequestError(say("check: sizes of ",
+                             check.op,
+                             " have ",
+                             check.sizes.front().rank(),
+                             " dimensions (like ",
+                             check.sizes.front().text(),
+                             "), got ",
+                             request.shape,
+                             "."));
     }
     std::vector<CaseId> cases;
     for (const std::string& variant : check.variants) {
-      cases.push_back({size, variant,
+      cases.push_back({size,
+                       variant,
                        request.condition.empty() ? checks::Condition::plain
                                                  : parse_condition(request.condition),
                        request.seed});
@@ -80,7 +96,10 @@ std::vector<CaseId> cases_for(const OpCheck& check, const CheckRequest& request)
            (!request.condition.empty() && name_of(id.condition) != request.condition);
   });
   if (cases.empty()) {
-    throw RequestError(say("check: ", check.op, " is not tried under condition ", request.condition,
+    throw RequestError(say("check: ",
+                           check.op,
+                           " is not tried under condition ",
+                           request.condition,
                            "; give a shape to try it all the same."));
   }
   return cases;
@@ -97,8 +116,13 @@ CaseResult run_f64_case(const OpCheck& check, const CaseId& id) {
   CaseResult result;
   result.gradient_gap = gradient_gap(check, id);
   if (result.gradient_gap > checks::kGradientGap) {
-    result.failure = say(check.op, ": gradient gap in f64 ", scientific(result.gradient_gap, 1),
-                         " > ", scientific(checks::kGradientGap, 1), ". Rerun: ", repro(check, id));
+    result.failure = say(check.op,
+                         ": gradient gap in f64 ",
+                         scientific(result.gradient_gap, 1),
+                         " > ",
+                         scientific(checks::kGradientGap, 1),
+                         ". Rerun: ",
+                         repro(check, id));
   }
   return result;
 }
@@ -124,16 +148,28 @@ Summary check_op(const OpCheck& check, const std::vector<CaseId>& cases, bool f6
 }
 
 void print_header() {
-  std::printf("%-16s %6s  %-19s  %-19s  %-12s  %-9s  %s\n", "op", "cases", "f32 forward (limit)",
-              "f32 gradient (limit)", "f64 gap", "composed", "");
+  std::printf("%-16s %6s  %-19s  %-19s  %-12s  %-9s  %s\n",
+              "op",
+              "cases",
+              "f32 forward (limit)",
+              "f32 gradient (limit)",
+              "f64 gap",
+              "composed",
+              "");
 }
 
 void print_row(const OpCheck& check, const Summary& summary) {
   const checks::Limit limit = checks::f32_limit(check.kind);
-  std::printf("%-16s %6zu  %.1e (%.0e)    %.1e (%.0e)     %.1e       %.1e    %s\n", check.op.c_str(),
-              summary.cases, summary.worst.forward_error, limit.forward,
-              summary.worst.gradient_error, limit.gradient, summary.worst.gradient_gap,
-              summary.worst.composed_gap, summary.failures.empty() ? "ok" : "FAILED");
+  std::printf("%-16s %6zu  %.1e (%.0e)    %.1e (%.0e)     %.1e       %.1e    %s\n",
+              check.op.c_str(),
+              summary.cases,
+              summary.worst.forward_error,
+              limit.forward,
+              summary.worst.gradient_error,
+              limit.gradient,
+              summary.worst.gradient_gap,
+              summary.worst.composed_gap,
+              summary.failures.empty() ? "ok" : "FAILED");
 }
 
 void print_json(const OpCheck& check, const Summary& summary) {
@@ -179,7 +215,10 @@ int run_check(const CheckRequest& request) {
   }
   for (const std::string& failure : failures) std::fprintf(stderr, "%s\n", failure.c_str());
   if (!request.json) {
-    std::printf("%zu ops, %zu cases, %zu failed, %.1f s\n", chosen.size(), cases, failures.size(),
+    std::printf("%zu ops, %zu cases, %zu failed, %.1f s\n",
+                chosen.size(),
+                cases,
+                failures.size(),
                 watch.seconds());
   }
   return failures.empty() ? 0 : 1;

@@ -59,27 +59,38 @@ std::vector<std::string> warnings(double gemm_gflops) {
   std::vector<std::string> list;
   __builtin_cpu_init();
   if (std::string(build::kOneDnn).empty()) {
-    list.emplace_back("this build has no oneDNN: products go through Eigen and are slower; install "
-                      "libdnnl-dev and build again.");
+    list.emplace_back(
+        "this build has no oneDNN: products go through Eigen and are slower; install "
+        "libdnnl-dev and build again.");
   }
   if (!build::kNative && __builtin_cpu_supports("avx512f")) {
-    list.emplace_back("this build is for x86-64-v3 although the CPU has AVX-512: a source build with "
-                      "NORMA_NATIVE=ON is faster here.");
+    list.emplace_back(
+        "this build is for x86-64-v3 although the CPU has AVX-512: a source build with "
+        "NORMA_NATIVE=ON is faster here.");
   }
   if (thread_count() > core_count()) {
-    list.push_back(say("OMP_NUM_THREADS asks for ", thread_count(), " threads on ", core_count(),
+    list.push_back(say("OMP_NUM_THREADS asks for ",
+                       thread_count(),
+                       " threads on ",
+                       core_count(),
                        " cores: they will wait for each other."));
   }
   if (thread_count() < core_count()) {
-    list.push_back(say("only ", thread_count(), " of ", core_count(),
+    list.push_back(say("only ",
+                       thread_count(),
+                       " of ",
+                       core_count(),
                        " cores are used; OMP_NUM_THREADS sets it."));
   }
   if (std::string(build::kBuildType) == "Debug" || !std::string(build::kSanitizers).empty()) {
     list.emplace_back("this is a debugging build: correct, but many times slower.");
   }
   if (gemm_gflops < kSlowGflopsPerThread * thread_count()) {
-    list.push_back(say("products reach only ", fixed(gemm_gflops, 0), " GFLOP/s on ",
-                       thread_count(), " threads: another program may be using the cores."));
+    list.push_back(say("products reach only ",
+                       fixed(gemm_gflops, 0),
+                       " GFLOP/s on ",
+                       thread_count(),
+                       " threads: another program may be using the cores."));
   }
   return list;
 }

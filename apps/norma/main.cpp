@@ -1,9 +1,10 @@
 // The command line: one place that knows the verbs and their options.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
 #include <functional>
 #include <new>
+
+#include <CLI/CLI.hpp>
 
 #include "apps/norma/requests.h"
 #include "norma/base/build_info.h"
@@ -24,10 +25,11 @@ Verb declare_check(CLI::App& app, CLI::App*& verb) {
   verb->add_option("op", request->op, "one op; all when absent");
   verb->add_option("--variant", request->variant, "one variant of the op");
   verb->add_option("--shape", request->shape, "one size, like 3x257");
-  verb->add_option("--condition", request->condition,
-                   "plain, zero_gain, constant_rows, offset, huge or tiny");
+  verb->add_option(
+      "--condition", request->condition, "plain, zero_gain, constant_rows, offset, huge or tiny");
   verb->add_option("--device", request->device, "where to compute")->capture_default_str();
-  verb->add_option("--dtype", request->dtype, "the type to compare with f64")->capture_default_str();
+  verb->add_option("--dtype", request->dtype, "the type to compare with f64")
+      ->capture_default_str();
   verb->add_option("--seed", request->seed, "random inputs")->capture_default_str();
   verb->add_flag("--json", request->json, "one JSON object a line");
   return [request] { return norma::app::run_check(*request); };

@@ -31,11 +31,12 @@ class Moves {
     for (const Direction& d : directions) {
       if (d.leaf->value.dtype != DType::f64 || d.along.dtype != DType::f64) {
         throw RequestError(say("products with derivatives are differences and need f64, got ",
-                               name_of(d.leaf->value.dtype), "."));
+                               name_of(d.leaf->value.dtype),
+                               "."));
       }
       if (!(d.along.shape == d.leaf->value.shape)) {
-        throw ShapeError("derivatives", "a direction", d.leaf->value.shape.text(),
-                         d.along.shape.text());
+        throw ShapeError(
+            "derivatives", "a direction", d.leaf->value.shape.text(), d.along.shape.text());
       }
       kept_.emplace_back(d.leaf->value.shape, DType::f64);
       copy(d.leaf->value, kept_.back().tensor);
@@ -67,12 +68,14 @@ struct Point {
   double at;
   double weight;
 };
-constexpr std::array kPoints = {Point{1, 8.0 / 12}, Point{-1, -8.0 / 12}, Point{2, -1.0 / 12},
-                                Point{-2, 1.0 / 12}};
+constexpr std::array kPoints = {
+    Point{1, 8.0 / 12}, Point{-1, -8.0 / 12}, Point{2, -1.0 / 12}, Point{-2, 1.0 / 12}};
 
 }  // namespace
 
-void jacobian_vector(Tape& tape, const TapeFunction& f, std::span<const Direction> directions,
+void jacobian_vector(Tape& tape,
+                     const TapeFunction& f,
+                     std::span<const Direction> directions,
                      const Tensor& out) {
   fill(out, 0);
   Moves moves(directions);
@@ -88,11 +91,17 @@ void jacobian_vector(Tape& tape, const TapeFunction& f, std::span<const Directio
   }
 }
 
-void hessian_vector(Tape& tape, const TapeFunction& f, std::span<const Direction> directions,
+void hessian_vector(Tape& tape,
+                    const TapeFunction& f,
+                    std::span<const Direction> directions,
                     std::span<const Tensor> outs) {
   if (outs.size() != directions.size()) {
-    throw RequestError(say("hessian_vector: ", directions.size(), " directions need as many outs, "
-                           "got ", outs.size(), "."));
+    throw RequestError(say("hessian_vector: ",
+                           directions.size(),
+                           " directions need as many outs, "
+                           "got ",
+                           outs.size(),
+                           "."));
   }
   for (const Tensor& out : outs) fill(out, 0);
   Moves moves(directions);

@@ -2,8 +2,8 @@
 // Tape::backward computes.)
 //
 // Both are four-point differences in f64: of the function for J·v, of its gradient for H·v. With
-// the step below their relative error is about 1e-11, far under what a probe needs, and no op has to
-// carry a second rule. They cost four forward (or four forward and backward) passes.
+// the step below their relative error is about 1e-11, far under what a probe needs, and no op has
+// to carry a second rule. They cost four forward (or four forward and backward) passes.
 #pragma once
 
 #include <functional>
@@ -23,12 +23,16 @@ struct Direction {
 };
 
 /// out = Σ ∂f/∂leaf · along, where f may have any shape (that of `out`). All f64.
-void jacobian_vector(Tape& tape, const TapeFunction& f, std::span<const Direction> directions,
+void jacobian_vector(Tape& tape,
+                     const TapeFunction& f,
+                     std::span<const Direction> directions,
                      const Tensor& out);
 
 /// outs[i] = row i of the Hessian of the scalar f, restricted to the leaves of `directions`, times
 /// the directions. All f64. Gradients in the leaves are used as working memory.
-void hessian_vector(Tape& tape, const TapeFunction& f, std::span<const Direction> directions,
+void hessian_vector(Tape& tape,
+                    const TapeFunction& f,
+                    std::span<const Direction> directions,
                     std::span<const Tensor> outs);
 
 }  // namespace norma

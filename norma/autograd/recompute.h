@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <span>
 
-#include "norma/autograd/tape.h"
+#include "norma/autograd/backward.h"
 #include "norma/base/error.h"
 
 namespace norma {
@@ -38,7 +38,8 @@ Var recompute(Tape& tape, std::initializer_list<Var> inputs, Block block) {
       const Tensor dy = b.grad(y);
       const Tape::Mark mark = tape.mark();
       tape.recorded_allocations_ = mark.allocations;
-      // The block sees fresh handles on the same values, so that its inputs' gradients arrive there.
+      // The block sees fresh handles on the same values, so that its inputs' gradients arrive
+      // there.
       std::array<Var, kMost> fresh;
       for (std::size_t i = 0; i < count; ++i) {
         fresh[i] = given[i].detach();

@@ -102,18 +102,23 @@ class Tape {
   /// Ends an op: `rule(Backward&)` is kept if any input wants a gradient. The rule's closure holds
   /// Vars, Tensors and numbers only. Absent inputs keep their place in the list.
   template <class Rule>
-  void record(std::string_view op, std::initializer_list<Var> inputs,
-              std::initializer_list<Var> outputs, Rule rule) {
+  void record(std::string_view op,
+              std::initializer_list<Var> inputs,
+              std::initializer_list<Var> outputs,
+              Rule rule) {
     if (begin_entry(op, inputs, as_span(outputs), false)) set_rule(std::move(rule));
   }
   /// The same for an op that may watch leaves inside (recompute): kept whenever the tape records.
   template <class Rule>
-  void record_always(std::string_view op, std::initializer_list<Var> inputs,
-                     std::initializer_list<Var> outputs, Rule rule) {
+  void record_always(std::string_view op,
+                     std::initializer_list<Var> inputs,
+                     std::initializer_list<Var> outputs,
+                     Rule rule) {
     if (begin_entry(op, inputs, as_span(outputs), true)) set_rule(std::move(rule));
   }
   /// Ends an op that has no gradient: throws if one of its inputs wants one.
-  void record_without_gradient(std::string_view op, std::initializer_list<Var> inputs,
+  void record_without_gradient(std::string_view op,
+                               std::initializer_list<Var> inputs,
                                std::initializer_list<Var> outputs);
   /// Ends an op whose outputs are neighbouring columns of one input. Their gradients are then
   /// written straight into the columns of one tensor.
@@ -254,8 +259,10 @@ class Tape {
     return {vars.begin(), vars.size()};
   }
   /// Checks and, if a gradient is wanted, opens an entry that still lacks its rule.
-  bool begin_entry(std::string_view op, std::initializer_list<Var> inputs,
-                   std::span<const Var> outputs, bool always);
+  bool begin_entry(std::string_view op,
+                   std::initializer_list<Var> inputs,
+                   std::span<const Var> outputs,
+                   bool always);
   template <class Rule>
   void set_rule(Rule rule) {
     Entry& entry = entries_.back();
@@ -294,54 +301,6 @@ class Tape {
   Profile* profile_ = nullptr;
   Fault fault_;
   Index faults_planted_ = 0;
-};
-
-/// What a gradient rule sees while it runs.
-class Backward {
- public:
-  /// The gradient that reached an output; zeros if none did.
-  Tensor grad(Var output);
-  bool has_grad(Var output) const;
-  /// Whether the gradient of this input is wanted. False for absent inputs.
-  bool wants(Var input) const;
-
-  struct Target {
-    Tensor grad;
-    Into into;
-  };
-  /// Where to put the gradient of an input, and whether to set or add. Call once per place in the
-  /// op's list of inputs, only if wanted, and then write all of it. An input that stands in two
-  /// places (attention of x with itself) gets memory of its own for the second.
-  Target into(Var input);
-  /// The gradient of `input` is the gradient of `output`, element by element (reshape, add).
-  void pass(Var input, Var output);
-  /// The gradient of `input` is already computed and lies in the memory of its own value, which was
-  /// overwritten in place. It is used from there, and copied before anything is added to it.
-  void lend(Var input, const Tensor& grad);
-  Scratch scratch(Shape shape, DType dtype) { return tape_.scratch(shape, dtype); }
-  Tape& tape() { return tape_; }
-
- private:
-  friend class Tape;
-  Backward(Tape& tape, const Tape::Entry& entry) : tape_(tape), entry_(entry) {}
-  /// A gradient that was written aside and still has to be added.
-  struct Pending {
-    Var input;
-    Tensor grad;
-    double factor;
-  };
-  Target direct_target(Var input);
-  static void put(const Tensor& from, const Target& to);
-  bool faulty(Var input) const;
-  bool handed_out(Var input) const;
-  void settle();
-
-  Tape& tape_;
-  const Tape::Entry entry_;  // a copy: rules may record (recompute) and move the list
-  std::array<const void*, Tape::kMaxInputs> handed_{};  // gradients this rule is writing
-  std::array<Pending, Tape::kMaxInputs> pending_{};
-  int handed_count_ = 0;
-  int pending_count_ = 0;
 };
 
 }  // namespace norma

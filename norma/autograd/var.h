@@ -16,8 +16,8 @@ class Var {
 
   explicit operator bool() const { return tape_ != nullptr; }
   Tape& tape() const { return *tape_; }
-  const Tensor& value() const;  // throws when the memory was given back or taken over in place
-  const Shape& shape() const;
+  Tensor value() const;  // throws when the memory was given back or taken over in place
+  Shape shape() const;
   DType dtype() const;
   bool needs_grad() const;
   /// The same value, through which no gradient flows.
@@ -35,9 +35,9 @@ class Var {
 /// gradient is wanted. The owner keeps it alive and in place while a tape refers to it.
 struct Leaf {
   Tensor value;
-  Tensor grad;              // same shape and type
-  bool needs_grad = true;   // false: frozen
-  bool fresh = true;        // true: the next contribution replaces, later ones add
+  Tensor grad;             // same shape and type
+  bool needs_grad = true;  // false: frozen
+  bool fresh = true;       // true: the next contribution replaces, later ones add
 };
 
 }  // namespace norma

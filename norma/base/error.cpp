@@ -4,7 +4,9 @@
 
 namespace norma {
 
-ShapeError::ShapeError(std::string_view op, std::string_view what, std::string_view wanted,
+ShapeError::ShapeError(std::string_view op,
+                       std::string_view what,
+                       std::string_view wanted,
                        std::string_view got)
     : RequestError(say(op, ": ", what, " must be ", wanted, ", got ", got, ".")) {}
 

@@ -24,7 +24,9 @@ class RequestError : public Error {
 /// "rms_norm: gain must be (C) with C = 768, got (512)."
 class ShapeError : public RequestError {
  public:
-  ShapeError(std::string_view op, std::string_view what, std::string_view wanted,
+  ShapeError(std::string_view op,
+             std::string_view what,
+             std::string_view wanted,
              std::string_view got);
 };
 

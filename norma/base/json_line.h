@@ -17,7 +17,9 @@ class JsonLine {
   JsonLine& operator=(const JsonLine&) = delete;
 
   JsonLine& add(std::string_view key, std::string_view value);
-  JsonLine& add(std::string_view key, const char* value) { return add(key, std::string_view(value)); }
+  JsonLine& add(std::string_view key, const char* value) {
+    return add(key, std::string_view(value));
+  }
   JsonLine& add(std::string_view key, double value);
   JsonLine& add(std::string_view key, Index value);
   JsonLine& add(std::string_view key, int value) { return add(key, Index{value}); }

@@ -23,14 +23,17 @@ constexpr RandomBlock random_block(RandomKey key, std::uint64_t position) {
   constexpr std::uint64_t kMul1 = 0xCD9E8D57U;
   std::uint32_t k0 = static_cast<std::uint32_t>(key.seed);
   std::uint32_t k1 = static_cast<std::uint32_t>(key.seed >> 32);
-  RandomBlock c = {static_cast<std::uint32_t>(position), static_cast<std::uint32_t>(position >> 32),
+  RandomBlock c = {static_cast<std::uint32_t>(position),
+                   static_cast<std::uint32_t>(position >> 32),
                    static_cast<std::uint32_t>(key.stream),
                    static_cast<std::uint32_t>(key.stream >> 32)};
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t p0 = kMul0 * c[0];
     const std::uint64_t p1 = kMul1 * c[2];
-    c = {static_cast<std::uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<std::uint32_t>(p1),
-         static_cast<std::uint32_t>(p0 >> 32) ^ c[3] ^ k1, static_cast<std::uint32_t>(p0)};
+    c = {static_cast<std::uint32_t>(p1 >> 32) ^ c[1] ^ k0,
+         static_cast<std::uint32_t>(p1),
+         static_cast<std::uint32_t>(p0 >> 32) ^ c[3] ^ k1,
+         static_cast<std::uint32_t>(p0)};
     k0 += 0x9E3779B9U;
     k1 += 0xBB67AE85U;
   }

@@ -1,10 +1,10 @@
 #include "norma/base/text.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <numeric>
+
+#include <fmt/format.h>
 
 namespace norma {
 

@@ -33,15 +33,16 @@ double gemm_gflops(Index m, Index n, Index k) {
   fill(b.tensor, 0.25);
   const double flops = 2.0 * static_cast<double>(m * n * k);
   const double seconds = best_seconds(12, [&] {
-    kernels::run(kernels::Cpu{}, kernels::Gemm<float>{.m = m,
-                                                      .n = n,
-                                                      .k = k,
-                                                      .a = a.tensor.as<const float>(),
-                                                      .lda = k,
-                                                      .b = b.tensor.as<const float>(),
-                                                      .ldb = n,
-                                                      .c = c.tensor.as<float>(),
-                                                      .ldc = n});
+    kernels::run(kernels::Cpu{},
+                 kernels::Gemm<float>{.m = m,
+                                      .n = n,
+                                      .k = k,
+                                      .a = a.tensor.as<const float>(),
+                                      .lda = k,
+                                      .b = b.tensor.as<const float>(),
+                                      .ldb = n,
+                                      .c = c.tensor.as<float>(),
+                                      .ldc = n});
   });
   return flops / seconds * 1e-9;
 }
@@ -52,8 +53,10 @@ double measure_gemm_peak() {
   struct Product {
     Index m, n, k;
   };
-  constexpr std::array kProducts = {Product{768, 768, 768}, Product{1024, 1024, 1024},
-                                    Product{2048, 1536, 384}, Product{1536, 1536, 1536}};
+  constexpr std::array kProducts = {Product{768, 768, 768},
+                                    Product{1024, 1024, 1024},
+                                    Product{2048, 1536, 384},
+                                    Product{1536, 1536, 1536}};
   double best = 0;
   for (const Product& p : kProducts) best = std::max(best, gemm_gflops(p.m, p.n, p.k));
   return best;

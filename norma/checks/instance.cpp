@@ -19,15 +19,18 @@ double rms(const Tensor& t) {
 
 namespace {
 
-/// The case's value of input `which` at (row, col), rounded to f32 so that every type sees the same.
-double case_value(const InputSpec& spec, const CaseId& id, std::size_t which, Index row, Index col) {
+/// The case's value of input `which` at (row, col), rounded to f32 so that every type sees the
+/// same.
+double case_value(
+    const InputSpec& spec, const CaseId& id, std::size_t which, Index row, Index col) {
   const RandomKey key{id.seed, which + 1};
   const Index cols = spec.shape.cols();
   const auto at = static_cast<std::uint64_t>(row * cols + col);
   if (spec.role == Role::ids) return static_cast<double>(random_word(key, at) % spec.limit);
   const bool data = spec.role == Role::data;
   const bool constant = data && id.condition == Condition::constant_rows;
-  double value = spec.center + spec.spread * normal_at(key, constant ? static_cast<std::uint64_t>(row) : at);
+  double value =
+      spec.center + spec.spread * normal_at(key, constant ? static_cast<std::uint64_t>(row) : at);
   if (data && id.condition == Condition::offset) value += kOffset;
   if (data && id.condition == Condition::huge) value *= kHuge;
   if (data && id.condition == Condition::tiny) value *= kTiny;
@@ -126,7 +129,14 @@ double Instance::natural_grad(std::size_t i) const {
   if (problem_.inputs[i].role != Role::data) return 0;
   double seed = 0;
   for (const OwnedTensor& s : seeds_) seed = std::max(seed, rms(s.tensor));
-  return seed / std::max(rms(leaves_[i].value), 1.0);
+  const Tensor& x = leaves_[i].value;
+  double smallest = rms(x);
+  for (Index r = 0; r < x.shape.rows(); ++r) {
+    double sum = 0;
+    for (Index c = 0; c < x.shape.cols(); ++c) sum += value_at(x, r, c) * value_at(x, r, c);
+    smallest = std::min(smallest, std::sqrt(sum / static_cast<double>(x.shape.cols())));
+  }
+  return seed / std::max(smallest, 1e-2);  // below that an eps may rule instead of the scale
 }
 
 void Instance::clear_grads() {

@@ -40,8 +40,10 @@ class Instance {
   const Tensor& input(std::size_t i) const { return leaves_[i].value; }
   const Tensor& grad(std::size_t i) const { return leaves_[i].grad; }
   const std::vector<OwnedTensor>& outputs() const { return outputs_; }
-  /// Natural size of the gradient of a data input of an op that ignores scale: |dy| / max(|x|, 1).
+  /// Natural size of the gradient of a data input of an op that ignores scale: |dy| over the size
+  /// of the smallest row.
   double natural_grad(std::size_t i) const;
+  double summed_size(std::size_t i) const { return problem_.inputs[i].summed_size; }
 
  private:
   template <class F>

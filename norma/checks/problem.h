@@ -25,10 +25,13 @@ struct InputSpec {
   std::string name;
   Shape shape;
   Role role = Role::fixed;
-  double center = 0;           // values are center + spread · normal
+  double center = 0;  // values are center + spread · normal
   double spread = 1;
   Index limit = 0;             // for ids
   bool differentiable = true;  // ids never are
+  /// For a gradient that is one sum over many terms of either sign: its size when they do not
+  /// cancel by chance. f32 is judged against at least this.
+  double summed_size = 0;
 };
 
 struct Problem {
@@ -51,7 +54,7 @@ struct OpCheck {
   std::string op;  // its name on the tape
   Kind kind = Kind::elementwise;
   /// The op ignores the scale of its data, so where nothing but scale can change (one column) the
-  /// gradient is what cancellation leaves; it is then judged against |dy| / max(|x|, 1).
+  /// gradient is what cancellation leaves; it is then judged against |dy| / |smallest row|.
   bool cancels = false;
   std::vector<std::string> variants = {"plain"};
   std::vector<Condition> conditions;  // besides plain; tried on condition_sizes

@@ -11,7 +11,43 @@ const std::vector<OpCheck>& registry() {
       linear_check(),
       attention_check(),
       cross_entropy_check(),
+      embedding_check(),
+      layer_norm_check(),
       rms_norm_check(),
+      l2_norm_check(),
+      scale_norm_check(),
+      dyt_check(),
+      derf_check(),
+      batch_norm_check(),
+      weight_norm_check(),
+      add_norm_check(),
+      rope_check(),
+      qk_rope_check(),
+      lerp_check(),
+      slerp_check(),
+      riem_check(),
+      residual_add_check(),
+      residual_rscale_check(),
+      alerp_check(),
+      activation_check(Activation::gelu_erf),
+      activation_check(Activation::gelu_tanh),
+      activation_check(Activation::relu),
+      activation_check(Activation::relu2),
+      activation_check(Activation::silu),
+      swiglu_check(),
+      geglu_check(),
+      multiply_check(),
+      column_gain_check(),
+      softcap_check(),
+      dropout_check(),
+      drop_path_check(),
+      split_columns_check(),
+      reshape_check(),
+      patchify_check(),
+      prepend_token_check(),
+      add_positions_check(),
+      mean_pool_check(),
+      select_token_check(),
   };
   return kList;
 }
@@ -23,8 +59,8 @@ const OpCheck& find_check(const std::string& op) {
     names.push_back(check.op);
   }
   const std::string near = nearest_word(op, names);
-  throw RequestError(say("check: there is no op ", op, ".",
-                         near.empty() ? "" : say(" Did you mean ", near, "?")));
+  throw RequestError(
+      say("check: there is no op ", op, ".", near.empty() ? "" : say(" Did you mean ", near, "?")));
 }
 
 }  // namespace norma::checks

@@ -24,14 +24,14 @@ double largest(const Tensor& t) {
 }
 
 /// Gap between ⟨gradient, v⟩ and the slope along a random direction v of one input.
-double directional_gap(Instance& at, const Problem::Function& f, std::size_t input, RandomKey key,
-                       double floor) {
+double directional_gap(
+    Instance& at, const Problem::Function& f, std::size_t input, RandomKey key, double floor) {
   const Tensor& x = at.input(input);
   const Index cols = x.shape.cols();
   std::vector<double> kept(static_cast<std::size_t>(x.count()));
   std::vector<double> direction(kept.size());
-  double along = 0;       // ⟨gradient, v⟩
-  double grad_norm = 0;   // |gradient|²
+  double along = 0;      // ⟨gradient, v⟩
+  double grad_norm = 0;  // |gradient|²
   for (Index i = 0; i < x.count(); ++i) {
     const auto n = static_cast<std::size_t>(i);
     kept[n] = value_at(x, i / cols, i % cols);
@@ -51,13 +51,13 @@ double directional_gap(Instance& at, const Problem::Function& f, std::size_t inp
     return at.projected();
   };
   // Four points: the error is of order h⁴, so steep places (constant rows) do not spoil it.
-  const double slope =
-      (8 * (value(h) - value(-h)) - (value(2 * h) - value(-2 * h))) / (12 * h);
+  const double slope = (8 * (value(h) - value(-h)) - (value(2 * h) - value(-2 * h))) / (12 * h);
   value(0);
   // What rounding of the function values alone can do to the slope (a bias beside values of 1e15).
   const double noise = 8 * std::numeric_limits<double>::epsilon() * at.projected_magnitude() / h;
   const double scale = std::max({std::abs(slope), std::sqrt(grad_norm), floor});
-  if (!std::isfinite(slope) || !std::isfinite(along)) return std::numeric_limits<double>::infinity();
+  if (!std::isfinite(slope) || !std::isfinite(along))
+    return std::numeric_limits<double>::infinity();
   const double difference = std::abs(slope - along);
   if (difference == 0) return 0;
   return difference <= noise ? std::min(difference / scale, kGradientGap) : difference / scale;
@@ -98,12 +98,13 @@ struct Errors {
 Errors errors_between(const Instance& got, const Instance& want, bool cancels) {
   Errors errors;
   for (std::size_t k = 0; k < got.outputs().size(); ++k) {
-    errors.forward = std::max(
-        errors.forward, tensor_error(got.outputs()[k].tensor, want.outputs()[k].tensor));
+    errors.forward =
+        std::max(errors.forward, tensor_error(got.outputs()[k].tensor, want.outputs()[k].tensor));
   }
   for (std::size_t i = 0; i < got.input_count(); ++i) {
     if (!got.differentiable(i)) continue;
-    errors.gradient = std::max(errors.gradient, tensor_error(got.grad(i), want.grad(i), cancels ? want.natural_grad(i) : 0));
+    const double floor = std::max(want.summed_size(i), cancels ? want.natural_grad(i) : 0);
+    errors.gradient = std::max(errors.gradient, tensor_error(got.grad(i), want.grad(i), floor));
   }
   return errors;
 }
@@ -112,14 +113,20 @@ double worst_gap(Instance& truth, const OpCheck& check, const Problem& problem, 
   double gap = 0;
   for (std::size_t i = 0; i < truth.input_count(); ++i) {
     if (!truth.differentiable(i)) continue;
-    gap = std::max(gap, directional_gap(truth, problem.forward, i, {id.seed, 2000 + i},
-                                        check.cancels ? truth.natural_grad(i) : 0));
+    gap = std::max(gap,
+                   directional_gap(truth,
+                                   problem.forward,
+                                   i,
+                                   {id.seed, 2000 + i},
+                                   check.cancels ? truth.natural_grad(i) : 0));
   }
   return gap;
 }
 
 /// Backward twice on one tape doubles every gradient (to rounding: products add in blocks).
-std::string twice_failure(Instance& at, const Problem& problem, const Instance& once,
+std::string twice_failure(Instance& at,
+                          const Problem& problem,
+                          const Instance& once,
                           const Limit& limit) {
   at.clear_grads();
   at.forward(problem.forward);
@@ -225,13 +232,17 @@ CaseResult run_case(const OpCheck& check, const CaseId& id) {
   }
 
   result.gradient_gap = worst_gap(truth, check, problem, id);
-  const std::string failure = first_of(
-      {over("gradient gap in f64", result.gradient_gap, kGradientGap),
-       over("forward error in f32", result.forward_error, limit.forward),
-       over("gradient error in f32", result.gradient_error, limit.gradient), composed_failure,
-       touched, twice, stride.empty() ? "" : say("strided rows change the bits of ", stride),
-       threads.empty() ? "" : say("the thread count changes the bits of ", threads)});
-  if (!failure.empty()) result.failure = say(check.op, ": ", failure, ". Rerun: ", repro(check, id));
+  const std::string failure =
+      first_of({over("gradient gap in f64", result.gradient_gap, kGradientGap),
+                over("forward error in f32", result.forward_error, limit.forward),
+                over("gradient error in f32", result.gradient_error, limit.gradient),
+                composed_failure,
+                touched,
+                twice,
+                stride.empty() ? "" : say("strided rows change the bits of ", stride),
+                threads.empty() ? "" : say("the thread count changes the bits of ", threads)});
+  if (!failure.empty())
+    result.failure = say(check.op, ": ", failure, ". Rerun: ", repro(check, id));
   return result;
 }
 
@@ -253,8 +264,16 @@ std::vector<CaseId> cases_of(const OpCheck& check, std::uint64_t seed) {
 std::string repro(const OpCheck& check, const CaseId& id) {
   std::string shape;
   for (int i = 0; i < id.size.rank(); ++i) shape += say(i == 0 ? "" : "x", id.size[i]);
-  return say("norma check ", check.op, " --variant ", id.variant, " --shape ", shape,
-             " --condition ", name_of(id.condition), " --seed ", id.seed);
+  return say("norma check ",
+             check.op,
+             " --variant ",
+             id.variant,
+             " --shape ",
+             shape,
+             " --condition ",
+             name_of(id.condition),
+             " --seed ",
+             id.seed);
 }
 
 }  // namespace norma::checks

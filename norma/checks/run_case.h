@@ -16,11 +16,11 @@ struct CaseId {
 };
 
 struct CaseResult {
-  double gradient_gap = 0;   // f64 rule against differences
-  double forward_error = 0;  // f32 against f64
-  double gradient_error = 0; // f32 against f64
-  double composed_gap = 0;   // fused against composed, f64
-  std::string failure;       // empty: passed; otherwise what went wrong and the command to rerun
+  double gradient_gap = 0;    // f64 rule against differences
+  double forward_error = 0;   // f32 against f64
+  double gradient_error = 0;  // f32 against f64
+  double composed_gap = 0;    // fused against composed, f64
+  std::string failure;        // empty: passed; otherwise what went wrong and the command to rerun
 };
 
 /// f64 gradient against differences; f32 against f64; composed definition; inputs untouched;

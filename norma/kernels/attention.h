@@ -14,15 +14,15 @@ namespace norma::kernels {
 /// Sizes and rules that forward and backward share.
 struct AttentionShape {
   Index batch;
-  Index queries;     // query tokens of a sequence
-  Index keys;        // key tokens; with a causal mask the last query sees the last key
+  Index queries;  // query tokens of a sequence
+  Index keys;     // key tokens; with a causal mask the last query sees the last key
   Index heads;
-  Index kv_heads;    // each serves heads / kv_heads query heads
+  Index kv_heads;  // each serves heads / kv_heads query heads
   Index head_width;
   bool causal;
-  bool log_length;               // multiply a row's logits by ln(number of visible keys)
-  double softcap;                // 0: none
-  const std::int32_t* lengths;   // (batch) valid tokens, or null: all
+  bool log_length;              // multiply a row's logits by ln(number of visible keys)
+  double softcap;               // 0: none
+  const std::int32_t* lengths;  // (batch) valid tokens, or null: all
 
   /// Keys that query i of sequence b sees: [0, visible). 0 for a padded query.
   Index visible(Index b, Index i) const {
@@ -40,12 +40,12 @@ struct AttentionShape {
 template <class T>
 struct AttentionForward {
   AttentionShape shape;
-  Rows<const T> q;        // (batch · queries, heads · head_width)
-  Rows<const T> k, v;     // (batch · keys, kv_heads · head_width)
-  const T* head_factor;   // (heads)
-  Rows<T> o;              // like q
-  T* lse;                 // (batch, heads, queries): log of the softmax's denominator
-  T* scratch;             // Cpu: forward_scratch() per thread
+  Rows<const T> q;       // (batch · queries, heads · head_width)
+  Rows<const T> k, v;    // (batch · keys, kv_heads · head_width)
+  const T* head_factor;  // (heads)
+  Rows<T> o;             // like q
+  T* lse;                // (batch, heads, queries): log of the softmax's denominator
+  T* scratch;            // Cpu: forward_scratch() per thread
 };
 template <class T>
 void run(Ref, const AttentionForward<T>& a);
@@ -59,14 +59,14 @@ struct AttentionBackward {
   Rows<const T> o;
   const T* lse;
   Rows<const T> dout;
-  Rows<T> dq;        // data null: not wanted
+  Rows<T> dq;  // data null: not wanted
   Into dq_into;
-  Rows<T> dk;        // dk and dv: null data, not wanted
+  Rows<T> dk;  // dk and dv: null data, not wanted
   Into dk_into;
   Rows<T> dv;
   Into dv_into;
-  T* dhead_factor;   // (batch, heads): one sum per sequence and head; null: not wanted
-  T* scratch;        // Cpu: backward_scratch() per thread
+  T* dhead_factor;  // (batch, heads): one sum per sequence and head; null: not wanted
+  T* scratch;       // Cpu: backward_scratch() per thread
 };
 template <class T>
 void run(Ref, const AttentionBackward<T>& a);
@@ -81,11 +81,11 @@ template <class T>
 struct HeadFactorForward {
   Index heads;
   double scale;
-  bool exponential;        // temperature = exp(min(stored, ln 100)) instead of the stored value
-  const T* temperature;    // (1) or (heads), or null: 1
+  bool exponential;      // temperature = exp(min(stored, ln 100)) instead of the stored value
+  const T* temperature;  // (1) or (heads), or null: 1
   Index temperatures;
-  const T* log_scale;      // (heads), or null: 1
-  T* factor;               // (heads)
+  const T* log_scale;  // (heads), or null: 1
+  T* factor;           // (heads)
 };
 template <class T>
 void run(Ref, const HeadFactorForward<T>& a);
@@ -94,10 +94,10 @@ template <class T>
 struct HeadFactorBackward {
   HeadFactorForward<T> forward;
   Index batch;
-  const T* dfactor;        // (batch, heads)
-  T* dtemperature;         // null: not wanted
+  const T* dfactor;  // (batch, heads)
+  T* dtemperature;   // null: not wanted
   Into dtemperature_into;
-  T* dlog_scale;           // null: not wanted
+  T* dlog_scale;  // null: not wanted
   Into dlog_scale_into;
 };
 template <class T>

@@ -12,20 +12,20 @@ namespace norma::kernels {
 /// hand. du may be the same memory as u.
 template <class T>
 struct CrossEntropy {
-  Rows<const T> u;               // (N, V)
-  const std::int32_t* targets;   // (N), −1: ignored; null with soft targets
-  Rows<const T> soft;            // (N, V), or no data
-  const T* scale;                // (V): z0 = scale · u, or null: 1
-  const T* du_scale;             // (V): du = du_scale · dz0; null exactly where scale is
+  Rows<const T> u;              // (N, V)
+  const std::int32_t* targets;  // (N), −1: ignored; null with soft targets
+  Rows<const T> soft;           // (N, V), or no data
+  const T* scale;               // (V): z0 = scale · u, or null: 1
+  const T* du_scale;            // (V): du = du_scale · dz0; null exactly where scale is
   double smoothing;
-  double softcap;                // 0: none
+  double softcap;  // 0: none
   double z_loss;
-  double weight;                 // of a token in the loss: 1 / tokens
+  double weight;  // of a token in the loss: 1 / tokens
   Rows<T> du;
-  T* token_loss;                 // (N), not weighted
-  T* dscale;                     // (V), or null: not wanted
-  T* partials;                   // (RowChunks(N).count, V) when dscale is wanted
-  T* scratch;                    // (V) per thread
+  T* token_loss;  // (N), not weighted
+  T* dscale;      // (V), or null: not wanted
+  T* partials;    // (RowChunks(N).count, V) when dscale is wanted
+  T* scratch;     // (V) per thread
 };
 template <class T>
 void run(Ref, const CrossEntropy<T>& a);

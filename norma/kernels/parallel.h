@@ -23,7 +23,8 @@ void for_each_row(Index rows, Index cols, F&& f) {
 /// are then added in order: the same bits for any number of threads.
 struct RowChunks {
   explicit RowChunks(Index row_count)
-      : rows(row_count), size(std::max<Index>(16, (row_count + kMost - 1) / kMost)),
+      : rows(row_count),
+        size(std::max<Index>(16, (row_count + kMost - 1) / kMost)),
         count((row_count + size - 1) / size) {}
   Index begin(Index chunk) const { return chunk * size; }
   Index end(Index chunk) const { return std::min(rows, (chunk + 1) * size); }

@@ -9,13 +9,13 @@ namespace norma::kernels {
 
 template <class T>
 struct RmsNormForward {
-  Rows<const T> x;         // each row holds cols / group groups; every group is normalized
-  const T* gain;           // (group) or (cols) if gain_per_column, or null for 1 - gain_offset
+  Rows<const T> x;  // each row holds cols / group groups; every group is normalized
+  const T* gain;    // (group) or (cols) if gain_per_column, or null for 1 - gain_offset
   Rows<T> y;
-  T* rstd;                 // (rows * groups)
+  T* rstd;  // (rows * groups)
   Index group;
-  bool gain_per_column;    // gain has one entry per column instead of one per place in the group
-  double gain_offset;      // the factor is gain_offset + gain
+  bool gain_per_column;  // gain has one entry per column instead of one per place in the group
+  double gain_offset;    // the factor is gain_offset + gain
   double eps;
 };
 template <class T>
@@ -28,11 +28,11 @@ struct RmsNormBackward {
   const T* gain;
   const T* rstd;
   Rows<const T> dy;
-  Rows<T> dx;      // data null: not wanted
+  Rows<T> dx;  // data null: not wanted
   Into dx_into;
-  T* dgain;        // null: not wanted
+  T* dgain;  // null: not wanted
   Into dgain_into;
-  T* partials;     // (RowChunks(rows).count, gain length) when dgain is wanted
+  T* partials;  // (RowChunks(rows).count, gain length) when dgain is wanted
   Index group;
   bool gain_per_column;
   double gain_offset;

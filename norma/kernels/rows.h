@@ -18,9 +18,7 @@ struct Rows {
   T& operator()(Index r, Index c) const { return data[r * stride + c]; }
   explicit operator bool() const { return data != nullptr; }
   // NOLINTNEXTLINE(google-explicit-constructor): a view of T is a view of const T.
-  operator Rows<const T>() const
-    requires(!std::is_const_v<T>)
-  {
+  operator Rows<const T>() const requires(!std::is_const_v<T>) {
     return {data, rows, cols, stride};
   }
 };

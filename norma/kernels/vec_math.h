@@ -15,6 +15,8 @@ NORMA_VECTOR_VARIANTS float erff(float);
 NORMA_VECTOR_VARIANTS float tanhf(float);
 NORMA_VECTOR_VARIANTS float sinf(float);
 NORMA_VECTOR_VARIANTS float cosf(float);
+NORMA_VECTOR_VARIANTS double sin(double);
+NORMA_VECTOR_VARIANTS double cos(double);
 }
 #undef NORMA_VECTOR_VARIANTS
 #endif

@@ -28,7 +28,8 @@ ParamTags gain_tags() { return {.decay = false}; }
 PlainGpt::PlainGpt(const PlainGptSpec& spec, ParamStore& params) : spec_(spec), params_(params) {
   const Index d = spec.width;
   if (spec.heads < 1 || d % spec.heads != 0) {
-    throw RequestError(say("plain_gpt: heads must divide the width = ", d, ", got ", spec.heads, "."));
+    throw RequestError(
+        say("plain_gpt: heads must divide the width = ", d, ", got ", spec.heads, "."));
   }
   tokens_ = params.add({"wte", {spec.vocab, d}, {}});
   positions_ = params.add({"wpe", {spec.context, d}, {}});
@@ -37,9 +38,8 @@ PlainGpt::PlainGpt(const PlainGptSpec& spec, ParamStore& params) : spec_(spec), 
     Block block;
     block.label = say("block ", i);
     block.norm1 = params.add({at + "norm1.gain", {d}, gain_tags()});
-    block.qkv = params.add_fused({{at + "attn.q", {d, d}, {}},
-                                  {at + "attn.k", {d, d}, {}},
-                                  {at + "attn.v", {d, d}, {}}});
+    block.qkv = params.add_fused(
+        {{at + "attn.q", {d, d}, {}}, {at + "attn.k", {d, d}, {}}, {at + "attn.v", {d, d}, {}}});
     block.out = params.add({at + "attn.out", {d, d}, {}});
     block.norm2 = params.add({at + "norm2.gain", {d}, gain_tags()});
     block.up = params.add({at + "ffn.up", {4 * d, d}, {}});
@@ -74,17 +74,25 @@ PlainGpt::Stream PlainGpt::attention_sublayer(Tape& tape, const Block& block, St
       split_columns(linear(at.normed, tape.watch(params_.leaf(block.qkv))), {d, d, d});
   const Var o = attention(q, k, v, {.heads = spec_.heads});
   const Var branch = linear(o, tape.watch(params_.leaf(block.out)));
-  const AddNormResult next = add_norm(at.x, branch, tape.watch(params_.leaf(block.norm2)), {},
+  const AddNormResult next = add_norm(at.x,
+                                      branch,
+                                      tape.watch(params_.leaf(block.norm2)),
+                                      {},
                                       {.norm = AddNormKind::layer, .eps = kNormEps});
   return {next.sum, next.normed};
 }
 
-PlainGpt::Stream PlainGpt::feed_forward(Tape& tape, const Block& block, std::size_t next_norm,
+PlainGpt::Stream PlainGpt::feed_forward(Tape& tape,
+                                        const Block& block,
+                                        std::size_t next_norm,
                                         Stream at) {
   const Var inner = linear(at.normed, tape.watch(params_.leaf(block.up)));
   const Var branch =
       linear(activation(inner, Activation::gelu_erf), tape.watch(params_.leaf(block.down)));
-  const AddNormResult next = add_norm(at.x, branch, tape.watch(params_.leaf(next_norm)), {},
+  const AddNormResult next = add_norm(at.x,
+                                      branch,
+                                      tape.watch(params_.leaf(next_norm)),
+                                      {},
                                       {.norm = AddNormKind::layer, .eps = kNormEps});
   return {next.sum, next.normed};
 }
@@ -96,14 +104,14 @@ Var PlainGpt::block_recomputed(Tape& tape, std::size_t index, Var x) {
   };
   const Stream middle = attention_sublayer(tape, block, {x, norm(x, block.norm1)});
   const Var inner = linear(middle.normed, tape.watch(params_.leaf(block.up)));
-  return residual_add(middle.x, linear(activation(inner, Activation::gelu_erf),
-                                       tape.watch(params_.leaf(block.down))));
+  return residual_add(
+      middle.x,
+      linear(activation(inner, Activation::gelu_erf), tape.watch(params_.leaf(block.down))));
 }
 
 Var PlainGpt::loss(Tape& tape, const Tensor& ids, const Tensor& targets, bool recompute_blocks) {
   const Var table = tape.watch(params_.leaf(tokens_));
-  const Var x =
-      embedding(tape.constant(ids), table, tape.watch(params_.leaf(positions_)));
+  const Var x = embedding(tape.constant(ids), table, tape.watch(params_.leaf(positions_)));
   Stream at{x, {}};
   if (recompute_blocks) {
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
@@ -112,11 +120,9 @@ Var PlainGpt::loss(Tape& tape, const Tensor& ids, const Tensor& targets, bool re
         return block_recomputed(tape, i, in[0]);
       });
     }
-    at.normed =
-        layer_norm(at.x, tape.watch(params_.leaf(final_norm_)), {}, {.eps = kNormEps});
+    at.normed = layer_norm(at.x, tape.watch(params_.leaf(final_norm_)), {}, {.eps = kNormEps});
   } else {
-    at.normed =
-        layer_norm(x, tape.watch(params_.leaf(blocks_[0].norm1)), {}, {.eps = kNormEps});
+    at.normed = layer_norm(x, tape.watch(params_.leaf(blocks_[0].norm1)), {}, {.eps = kNormEps});
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       const Tape::Label label(tape, blocks_[i].label);
       const bool last = i + 1 == blocks_.size();

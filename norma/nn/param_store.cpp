@@ -23,11 +23,12 @@ std::size_t ParamStore::add_fused(std::initializer_list<ParamSpec> parts) {
   const Index cols = parts.begin()->shape.cols();
   for (const ParamSpec& part : parts) {
     for (const Param& other : params_) {
-      if (other.name == part.name) throw RequestError(say("two parameters are named ", part.name, "."));
+      if (other.name == part.name)
+        throw RequestError(say("two parameters are named ", part.name, "."));
     }
     if (parts.size() > 1 && (part.shape.rank() != 2 || part.shape.cols() != cols)) {
-      throw ShapeError(part.name, "a part of a fused matrix", say("(rows, ", cols, ")"),
-                       part.shape.text());
+      throw ShapeError(
+          part.name, "a part of a fused matrix", say("(rows, ", cols, ")"), part.shape.text());
     }
     params_.push_back({part.name, part.shape, part.tags, offset, leaf});
     offset += part.shape.count();
@@ -60,7 +61,9 @@ void ParamStore::allocate(DType dtype, Device device) {
 
 Tensor ParamStore::part(const Buffer& buffer, const Param& param) const {
   return Tensor(buffer.data() + static_cast<std::size_t>(param.offset) * size_of(dtype_),
-                param.shape, dtype_, buffer.device());
+                param.shape,
+                dtype_,
+                buffer.device());
 }
 
 Tensor ParamStore::flat(const Buffer& buffer) const {
@@ -74,8 +77,8 @@ const Param& ParamStore::find(const std::string& name) const {
     names.push_back(param.name);
   }
   const std::string near = nearest_word(name, names);
-  throw RequestError(say("there is no parameter ", name, ".",
-                         near.empty() ? "" : say(" Did you mean ", near, "?")));
+  throw RequestError(say(
+      "there is no parameter ", name, ".", near.empty() ? "" : say(" Did you mean ", near, "?")));
 }
 
 void ParamStore::freeze(const std::string& name, bool frozen) {

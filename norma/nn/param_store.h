@@ -17,8 +17,8 @@ namespace norma {
 
 /// What an optimizer may want to know of a parameter. It knows nothing else.
 struct ParamTags {
-  bool decay = true;        // weight decay applies
-  double lr_scale = 1;      // multiplies the learning rate
+  bool decay = true;    // weight decay applies
+  double lr_scale = 1;  // multiplies the learning rate
 };
 
 struct ParamSpec {
@@ -31,8 +31,8 @@ struct Param {
   std::string name;
   Shape shape;
   ParamTags tags;
-  Index offset = 0;       // first element in the flat buffers
-  std::size_t leaf = 0;   // the leaf it is a part of
+  Index offset = 0;      // first element in the flat buffers
+  std::size_t leaf = 0;  // the leaf it is a part of
   bool frozen = false;
   Index count() const { return shape.count(); }
 };

@@ -21,15 +21,15 @@ void check_lengths(Var lengths, Index batch, Index keys) {
   const auto* values = elements<const std::int32_t>(lengths);
   for (Index b = 0; b < batch; ++b) {
     if (values[b] < 0 || values[b] > keys) {
-      throw RequestError(say(kOp, ": lengths must lie in [0, ", keys, "], got ", values[b],
-                             " for sequence ", b, "."));
+      throw RequestError(say(
+          kOp, ": lengths must lie in [0, ", keys, "], got ", values[b], " for sequence ", b, "."));
     }
   }
 }
 
 /// All checks of the inputs; the sizes that the kernels need.
-kernels::AttentionShape shape_of(Var q, Var k, Var v, const AttentionSpec& spec,
-                                 const AttentionExtras& extras) {
+kernels::AttentionShape shape_of(
+    Var q, Var k, Var v, const AttentionSpec& spec, const AttentionExtras& extras) {
   require_float(kOp, "q", q);
   require_float(kOp, "k", k);
   require_float(kOp, "v", v);
@@ -45,9 +45,15 @@ kernels::AttentionShape shape_of(Var q, Var k, Var v, const AttentionSpec& spec,
   const Index width = q.shape()[2] / spec.heads;
   if (k.shape().rank() != 3 || k.shape()[0] != batch || k.shape()[2] != kv_heads * width ||
       k.shape()[1] < q.shape()[1]) {
-    throw ShapeError(kOp, "k",
-                     say("(B, S, kv_heads·D) = (", batch, ", at least ", q.shape()[1], ", ",
-                         kv_heads * width, ")"),
+    throw ShapeError(kOp,
+                     "k",
+                     say("(B, S, kv_heads·D) = (",
+                         batch,
+                         ", at least ",
+                         q.shape()[1],
+                         ", ",
+                         kv_heads * width,
+                         ")"),
                      k.shape().text());
   }
   require_shape(kOp, "v", v, k.shape());
@@ -72,8 +78,10 @@ kernels::AttentionShape shape_of(Var q, Var k, Var v, const AttentionSpec& spec,
 }
 
 template <class T>
-kernels::HeadFactorForward<T> head_factor(const AttentionSpec& spec, const AttentionExtras& extras,
-                                          Index width, const Tensor& factor) {
+kernels::HeadFactorForward<T> head_factor(const AttentionSpec& spec,
+                                          const AttentionExtras& extras,
+                                          Index width,
+                                          const Tensor& factor) {
   const double plain = 1 / std::sqrt(static_cast<double>(width));
   return {.heads = spec.heads,
           .scale = spec.scale == 0 ? plain : spec.scale,
@@ -98,14 +106,15 @@ Var attention(Var q, Var k, Var v, AttentionSpec spec, AttentionExtras extras) {
     dispatch(kOp, q.value(), [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::run(kernels::Ref{}, head_factor<T>(spec, extras, shape.head_width, factor));
-      kernels::run(who, kernels::AttentionForward<T>{.shape = shape,
-                                                     .q = rows<const T>(q),
-                                                     .k = rows<const T>(k),
-                                                     .v = rows<const T>(v),
-                                                     .head_factor = elements<const T>(factor),
-                                                     .o = rows<T>(o),
-                                                     .lse = elements<T>(lse),
-                                                     .scratch = elements<T>(scratch.tensor())});
+      kernels::run(who,
+                   kernels::AttentionForward<T>{.shape = shape,
+                                                .q = rows<const T>(q),
+                                                .k = rows<const T>(k),
+                                                .v = rows<const T>(v),
+                                                .head_factor = elements<const T>(factor),
+                                                .o = rows<T>(o),
+                                                .lse = elements<T>(lse),
+                                                .scratch = elements<T>(scratch.tensor())});
     });
   }
   for (const Var read : {q, k, v, o, extras.temperature, extras.log_scale}) tape.pin(read);
@@ -123,23 +132,23 @@ Var attention(Var q, Var k, Var v, AttentionSpec spec, AttentionExtras extras) {
     dispatch(kOp, dout, [&](auto who, auto zero) {
       using T = decltype(zero);
       T* dfactors = elements<T>(dfactor.tensor());
-      kernels::run(who, kernels::AttentionBackward<T>{
-                            .shape = shape,
-                            .q = rows<const T>(q),
-                            .k = rows<const T>(k),
-                            .v = rows<const T>(v),
-                            .head_factor = elements<const T>(factor),
-                            .o = rows<const T>(o),
-                            .lse = elements<const T>(lse),
-                            .dout = rows<const T>(dout),
-                            .dq = dq.rows<T>(),
-                            .dq_into = dq.into,
-                            .dk = dk.rows<T>(),
-                            .dk_into = dk.into,
-                            .dv = dv.rows<T>(),
-                            .dv_into = dv.into,
-                            .dhead_factor = factor_wanted ? dfactors : nullptr,
-                            .scratch = elements<T>(scratch.tensor())});
+      kernels::run(who,
+                   kernels::AttentionBackward<T>{.shape = shape,
+                                                 .q = rows<const T>(q),
+                                                 .k = rows<const T>(k),
+                                                 .v = rows<const T>(v),
+                                                 .head_factor = elements<const T>(factor),
+                                                 .o = rows<const T>(o),
+                                                 .lse = elements<const T>(lse),
+                                                 .dout = rows<const T>(dout),
+                                                 .dq = dq.rows<T>(),
+                                                 .dq_into = dq.into,
+                                                 .dk = dk.rows<T>(),
+                                                 .dk_into = dk.into,
+                                                 .dv = dv.rows<T>(),
+                                                 .dv_into = dv.into,
+                                                 .dhead_factor = factor_wanted ? dfactors : nullptr,
+                                                 .scratch = elements<T>(scratch.tensor())});
       if (!factor_wanted) return;
       kernels::run(kernels::Ref{},
                    kernels::HeadFactorBackward<T>{

@@ -17,11 +17,11 @@ enum class Temperature : std::uint8_t {
 
 struct AttentionSpec {
   Index heads = 1;
-  Index kv_heads = 0;      // 0: as many as heads; otherwise a divisor of heads
+  Index kv_heads = 0;  // 0: as many as heads; otherwise a divisor of heads
   Mask mask = Mask::causal;
-  double scale = 0;        // 0: 1/√D. nGPT: √D
-  double softcap = 0;      // 0: none
-  bool log_length = false; // multiply by ln(number of visible keys)
+  double scale = 0;         // 0: 1/√D. nGPT: √D
+  double softcap = 0;       // 0: none
+  bool log_length = false;  // multiply by ln(number of visible keys)
   Temperature temperature_kind = Temperature::direct;
 };
 

@@ -23,7 +23,13 @@ Index count_tokens(Var targets, Index classes) {
   const auto ids = targets.value().elements<const std::int32_t>();
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < -1 || ids[i] >= classes) {
-      throw RequestError(say(kOp, ": target ", i, " is ", ids[i], ", but there are ", classes,
+      throw RequestError(say(kOp,
+                             ": target ",
+                             i,
+                             " is ",
+                             ids[i],
+                             ", but there are ",
+                             classes,
                              " classes (-1 ignores a token)."));
     }
     valid += ids[i] >= 0 ? 1 : 0;
@@ -35,7 +41,7 @@ Index count_tokens(Var targets, Index classes) {
 void check_inputs(Var logits, Var targets, Var scale, const CrossEntropySpec& spec) {
   require_float(kOp, "logits", logits);
   if (!targets) throw RequestError(say(kOp, ": targets are missing."));
-  const Shape& shape = logits.shape();
+  const Shape shape = logits.shape();
   if (targets.dtype() == DType::i32) {
     if (targets.value().count() != shape.rows()) {
       throw ShapeError(kOp, "targets", say("(N) with N = ", shape.rows()), targets.shape().text());
@@ -71,7 +77,8 @@ CrossEntropyResult cross_entropy(Var logits, Var targets, Var scale, CrossEntrop
   const Index N = logits.shape().rows();
   const Index V = logits.shape().cols();
   const bool hard = targets.dtype() == DType::i32;
-  const double tokens = hard ? static_cast<double>(count_tokens(targets, V)) : static_cast<double>(N);
+  const double tokens =
+      hard ? static_cast<double>(count_tokens(targets, V)) : static_cast<double>(N);
   const double weight = 1 / (spec.tokens > 0 ? spec.tokens : tokens);
 
   Tape& tape = logits.tape();
@@ -91,28 +98,30 @@ CrossEntropyResult cross_entropy(Var logits, Var targets, Var scale, CrossEntrop
       T* scaled = scale ? elements<T>(scales.tensor()) : nullptr;
       T* du_scale = scale ? scaled + V : nullptr;
       if (scale) {
-        kernels::run(kernels::Ref{}, kernels::LogitScales<T>{.stored = elements<const T>(scale),
-                                                             .count = V,
-                                                             .mult = spec.scale_mult,
-                                                             .power = spec.precondition,
-                                                             .scale = scaled,
-                                                             .du_scale = du_scale});
+        kernels::run(kernels::Ref{},
+                     kernels::LogitScales<T>{.stored = elements<const T>(scale),
+                                             .count = V,
+                                             .mult = spec.scale_mult,
+                                             .power = spec.precondition,
+                                             .scale = scaled,
+                                             .du_scale = du_scale});
       }
-      kernels::run(who, kernels::CrossEntropy<T>{
-                            .u = rows<const T>(u),
-                            .targets = hard ? elements<const std::int32_t>(targets) : nullptr,
-                            .soft = hard ? kernels::Rows<const T>{} : rows<const T>(targets),
-                            .scale = scaled,
-                            .du_scale = du_scale,
-                            .smoothing = spec.smoothing,
-                            .softcap = spec.softcap,
-                            .z_loss = spec.z_loss,
-                            .weight = weight,
-                            .du = rows<T>(du),
-                            .token_loss = elements<T>(token_losses),
-                            .dscale = elements<T>(dscale),
-                            .partials = elements<T>(partials.tensor()),
-                            .scratch = elements<T>(row.tensor())});
+      kernels::run(who,
+                   kernels::CrossEntropy<T>{
+                       .u = rows<const T>(u),
+                       .targets = hard ? elements<const std::int32_t>(targets) : nullptr,
+                       .soft = hard ? kernels::Rows<const T>{} : rows<const T>(targets),
+                       .scale = scaled,
+                       .du_scale = du_scale,
+                       .smoothing = spec.smoothing,
+                       .softcap = spec.softcap,
+                       .z_loss = spec.z_loss,
+                       .weight = weight,
+                       .du = rows<T>(du),
+                       .token_loss = elements<T>(token_losses),
+                       .dscale = elements<T>(dscale),
+                       .partials = elements<T>(partials.tensor()),
+                       .scratch = elements<T>(row.tensor())});
       // In double and in token order: the loss of a million tokens keeps its digits.
       double sum = 0;
       for (const T token : token_losses.value().template elements<const T>()) {

@@ -28,7 +28,9 @@ struct CrossEntropyResult {
 ///        cannot be read afterwards.
 /// grads  du, dscale. With precondition q, du is (s_z/mean(s_z))^q·dz0 instead of s_z·dz0: no
 ///        longer the gradient of the loss, so it must not be checked against one.
-CrossEntropyResult cross_entropy(Var logits, Var targets, Var scale = {},
+CrossEntropyResult cross_entropy(Var logits,
+                                 Var targets,
+                                 Var scale = {},
                                  CrossEntropySpec spec = {});
 
 }  // namespace norma

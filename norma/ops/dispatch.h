@@ -1,7 +1,7 @@
 // From tensors to kernels: picks who computes and in which type, and turns tensors into raw rows.
 #pragma once
 
-#include "norma/autograd/tape.h"
+#include "norma/autograd/backward.h"
 #include "norma/base/error.h"
 #include "norma/base/text.h"
 #include "norma/kernels/exec.h"
@@ -27,7 +27,8 @@ void dispatch(std::string_view op, const Tensor& like, F&& f) {
       f(kernels::Cpu{}, float{});
     }
   } else {
-    throw RequestError(say(op, " computes in f32 or f64 on the CPU, got ", name_of(like.dtype), "."));
+    throw RequestError(
+        say(op, " computes in f32 or f64 on the CPU, got ", name_of(like.dtype), "."));
   }
 }
 
@@ -79,7 +80,10 @@ inline Shape partial_shape(Index row_count, Index width, bool needed) {
 void require_float(std::string_view op, std::string_view name, Var v);
 void require_same_type(std::string_view op, Var x, std::string_view name, Var v);
 void require_shape(std::string_view op, std::string_view name, Var v, const Shape& wanted);
-void require_divides(std::string_view op, std::string_view part_name, Index part,
-                     std::string_view whole_name, Index whole);
+void require_divides(std::string_view op,
+                     std::string_view part_name,
+                     Index part,
+                     std::string_view whole_name,
+                     Index whole);
 
 }  // namespace norma

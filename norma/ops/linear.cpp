@@ -30,19 +30,19 @@ Var linear(Var x, Var weight, Var bias) {
   dispatch(kOp, x.value(), [&](auto who, auto zero) {
     using T = decltype(zero);
     const auto xs = rows<const T>(x);
-    kernels::run(who, kernels::Gemm<T>{.trans_b = true,
-                                       .m = xs.rows,
-                                       .n = out,
-                                       .k = in,
-                                       .a = xs.data,
-                                       .lda = xs.stride,
-                                       .b = elements<const T>(weight),
-                                       .ldb = in,
-                                       .c = elements<T>(y),
-                                       .ldc = out});
+    kernels::run(who,
+                 kernels::Gemm<T>{.trans_b = true,
+                                  .m = xs.rows,
+                                  .n = out,
+                                  .k = in,
+                                  .a = xs.data,
+                                  .lda = xs.stride,
+                                  .b = elements<const T>(weight),
+                                  .ldb = in,
+                                  .c = elements<T>(y),
+                                  .ldc = out});
     if (bias) {
-      kernels::run(who,
-                   kernels::BiasForward<T>{.y = rows<T>(y), .bias = elements<const T>(bias)});
+      kernels::run(who, kernels::BiasForward<T>{.y = rows<T>(y), .bias = elements<const T>(bias)});
     }
   });
   tape.pin(x);
@@ -59,35 +59,38 @@ Var linear(Var x, Var weight, Var bias) {
       const auto dys = rows<const T>(dy);
       if (dx) {
         const auto dxs = dx.template rows<T>();
-        kernels::run(who, kernels::Gemm<T>{.m = dys.rows,
-                                           .n = in,
-                                           .k = out,
-                                           .a = dys.data,
-                                           .lda = dys.stride,
-                                           .b = elements<const T>(weight),
-                                           .ldb = in,
-                                           .c = dxs.data,
-                                           .ldc = dxs.stride,
-                                           .beta = beta_of(dx.into)});
+        kernels::run(who,
+                     kernels::Gemm<T>{.m = dys.rows,
+                                      .n = in,
+                                      .k = out,
+                                      .a = dys.data,
+                                      .lda = dys.stride,
+                                      .b = elements<const T>(weight),
+                                      .ldb = in,
+                                      .c = dxs.data,
+                                      .ldc = dxs.stride,
+                                      .beta = beta_of(dx.into)});
       }
       if (dw) {
-        kernels::run(who, kernels::Gemm<T>{.trans_a = true,
-                                           .m = out,
-                                           .n = in,
-                                           .k = dys.rows,
-                                           .a = dys.data,
-                                           .lda = dys.stride,
-                                           .b = xs.data,
-                                           .ldb = xs.stride,
-                                           .c = dw.template data<T>(),
-                                           .ldc = in,
-                                           .beta = beta_of(dw.into)});
+        kernels::run(who,
+                     kernels::Gemm<T>{.trans_a = true,
+                                      .m = out,
+                                      .n = in,
+                                      .k = dys.rows,
+                                      .a = dys.data,
+                                      .lda = dys.stride,
+                                      .b = xs.data,
+                                      .ldb = xs.stride,
+                                      .c = dw.template data<T>(),
+                                      .ldc = in,
+                                      .beta = beta_of(dw.into)});
       }
       if (dbias) {
-        kernels::run(who, kernels::BiasBackward<T>{.dy = dys,
-                                                   .dbias = dbias.template data<T>(),
-                                                   .into = dbias.into,
-                                                   .partials = elements<T>(partials.tensor())});
+        kernels::run(who,
+                     kernels::BiasBackward<T>{.dy = dys,
+                                              .dbias = dbias.template data<T>(),
+                                              .into = dbias.into,
+                                              .partials = elements<T>(partials.tensor())});
       }
     });
   });

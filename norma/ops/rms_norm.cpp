@@ -19,14 +19,15 @@ Var rms_norm(Var x, Var gain, RmsNormSpec spec) {
   const Tensor rstd = tape.saved({x.shape().rows(), cols / group}, x.dtype());
   dispatch(kOp, x.value(), [&](auto who, auto zero) {
     using T = decltype(zero);
-    kernels::run(who, kernels::RmsNormForward<T>{.x = rows<const T>(x),
-                                                 .gain = elements<const T>(gain),
-                                                 .y = rows<T>(y),
-                                                 .rstd = elements<T>(rstd),
-                                                 .group = group,
-                                                 .gain_per_column = spec.gain_per_column,
-                                                 .gain_offset = spec.gain_offset,
-                                                 .eps = spec.eps});
+    kernels::run(who,
+                 kernels::RmsNormForward<T>{.x = rows<const T>(x),
+                                            .gain = elements<const T>(gain),
+                                            .y = rows<T>(y),
+                                            .rstd = elements<T>(rstd),
+                                            .group = group,
+                                            .gain_per_column = spec.gain_per_column,
+                                            .gain_offset = spec.gain_offset,
+                                            .eps = spec.eps});
   });
   tape.pin(x);
   tape.pin(gain);
@@ -39,18 +40,19 @@ Var rms_norm(Var x, Var gain, RmsNormSpec spec) {
         b.scratch(partial_shape(dy.shape.rows(), gains, bool(dgain)), dy.dtype);
     dispatch(kOp, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
-      kernels::run(who, kernels::RmsNormBackward<T>{.x = rows<const T>(x),
-                                                    .gain = elements<const T>(gain),
-                                                    .rstd = elements<const T>(rstd),
-                                                    .dy = rows<const T>(dy),
-                                                    .dx = dx.rows<T>(),
-                                                    .dx_into = dx.into,
-                                                    .dgain = dgain.data<T>(),
-                                                    .dgain_into = dgain.into,
-                                                    .partials = elements<T>(partials.tensor()),
-                                                    .group = group,
-                                                    .gain_per_column = spec.gain_per_column,
-                                                    .gain_offset = spec.gain_offset});
+      kernels::run(who,
+                   kernels::RmsNormBackward<T>{.x = rows<const T>(x),
+                                               .gain = elements<const T>(gain),
+                                               .rstd = elements<const T>(rstd),
+                                               .dy = rows<const T>(dy),
+                                               .dx = dx.rows<T>(),
+                                               .dx_into = dx.into,
+                                               .dgain = dgain.data<T>(),
+                                               .dgain_into = dgain.into,
+                                               .partials = elements<T>(partials.tensor()),
+                                               .group = group,
+                                               .gain_per_column = spec.gain_per_column,
+                                               .gain_offset = spec.gain_offset});
     });
   });
   return y;

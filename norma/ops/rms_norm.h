@@ -7,9 +7,9 @@ namespace norma {
 
 struct RmsNormSpec {
   double eps = 1e-6;
-  double gain_offset = 0;       // 1 for Gemma's RMS1, whose gain starts at 0
-  Index group = 0;              // columns normalized together: 0 = the whole row, D = per head
-  bool gain_per_column = false; // per head with separate gains: gain is (C) instead of (group)
+  double gain_offset = 0;        // 1 for Gemma's RMS1, whose gain starts at 0
+  Index group = 0;               // columns normalized together: 0 = the whole row, D = per head
+  bool gain_per_column = false;  // per head with separate gains: gain is (C) instead of (group)
 };
 
 /// y = x·rstd·(gain_offset + gain),   rstd = (mean_group(x²) + eps)^(-1/2)

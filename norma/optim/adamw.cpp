@@ -31,19 +31,19 @@ void AdamW::step(ParamStore& params, double lr, double grad_scale) {
   const Tensor grads = params.grads();
   const auto step = [&]<class T>(auto who, T) {
     for (const Span& span : spans_) {
-      kernels::run(who, kernels::AdamWStep<T>{
-                            .w = values.as<T>() + span.offset,
-                            .g = grads.as<const T>() + span.offset,
-                            .m = reinterpret_cast<T*>(first_.data()) + span.offset,
-                            .v = reinterpret_cast<T*>(second_.data()) + span.offset,
-                            .count = span.count,
-                            .t = t_,
-                            .grad_scale = grad_scale,
-                            .lr = lr * span.tags.lr_scale,
-                            .decay = span.tags.decay ? spec_.weight_decay : 0,
-                            .beta1 = spec_.beta1,
-                            .beta2 = spec_.beta2,
-                            .eps = spec_.eps});
+      kernels::run(who,
+                   kernels::AdamWStep<T>{.w = values.as<T>() + span.offset,
+                                         .g = grads.as<const T>() + span.offset,
+                                         .m = reinterpret_cast<T*>(first_.data()) + span.offset,
+                                         .v = reinterpret_cast<T*>(second_.data()) + span.offset,
+                                         .count = span.count,
+                                         .t = t_,
+                                         .grad_scale = grad_scale,
+                                         .lr = lr * span.tags.lr_scale,
+                                         .decay = span.tags.decay ? spec_.weight_decay : 0,
+                                         .beta1 = spec_.beta1,
+                                         .beta2 = spec_.beta2,
+                                         .eps = spec_.eps});
     }
   };
   if (values.dtype == DType::f64) {

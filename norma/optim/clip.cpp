@@ -15,11 +15,11 @@ double GlobalNorm::operator()(const ParamStore& params) const {
   const Tensor grads = params.grads();
   auto* partials = reinterpret_cast<double*>(partials_.data());
   if (grads.dtype == DType::f64) {
-    kernels::run(kernels::Ref{}, kernels::SquaredNorm<double>{grads.as<const double>(),
-                                                              grads.count(), partials});
+    kernels::run(kernels::Ref{},
+                 kernels::SquaredNorm<double>{grads.as<const double>(), grads.count(), partials});
   } else {
-    kernels::run(kernels::Cpu{}, kernels::SquaredNorm<float>{grads.as<const float>(), grads.count(),
-                                                             partials});
+    kernels::run(kernels::Cpu{},
+                 kernels::SquaredNorm<float>{grads.as<const float>(), grads.count(), partials});
   }
   double sum = 0;
   for (Index piece = 0; piece < kernels::norm_pieces(grads.count()); ++piece) {

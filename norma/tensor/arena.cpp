@@ -34,8 +34,9 @@ std::size_t block_bytes(std::size_t bytes) {
 
 Arena::FreeList& Arena::free_list(std::size_t bytes) {
   const auto at = std::lower_bound(
-      free_.begin(), free_.end(), bytes,
-      [](const FreeList& list, std::size_t wanted) { return list.bytes < wanted; });
+      free_.begin(), free_.end(), bytes, [](const FreeList& list, std::size_t wanted) {
+        return list.bytes < wanted;
+      });
   if (at != free_.end() && at->bytes == bytes) return *at;
   return *free_.insert(at, FreeList{bytes, {}});
 }

@@ -1,10 +1,10 @@
 #include "norma/tensor/buffer.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstdlib>
 #include <cstring>
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "norma/base/error.h"
 #include "norma/base/text.h"
@@ -24,7 +24,8 @@ Buffer::Buffer(std::size_t bytes, Device device) : bytes_(bytes), device_(device
   }
   if (bytes == 0) return;
   if (bytes > machine_memory()) {
-    throw MemoryError(say("wanted ", human_bytes(static_cast<double>(bytes)),
+    throw MemoryError(say("wanted ",
+                          human_bytes(static_cast<double>(bytes)),
                           " in one buffer, but this machine has ",
                           human_bytes(static_cast<double>(machine_memory())),
                           " of memory; use a smaller model, batch or context."));
@@ -35,7 +36,8 @@ Buffer::Buffer(std::size_t bytes, Device device) : bytes_(bytes), device_(device
   const std::size_t padded = (bytes + alignment - 1) / alignment * alignment;
   auto* memory = static_cast<std::byte*>(std::aligned_alloc(alignment, padded));
   if (memory == nullptr) {
-    throw MemoryError(say("the system refused ", human_bytes(static_cast<double>(bytes)),
+    throw MemoryError(say("the system refused ",
+                          human_bytes(static_cast<double>(bytes)),
                           "; use a smaller model, batch or context."));
   }
   memory_.reset(memory);

@@ -9,7 +9,8 @@
 
 namespace norma {
 
-/// Every allocation starts on a cache line, so that rows of any tensor can be read with full vectors.
+/// Every allocation starts on a cache line, so that rows of any tensor can be read with full
+/// vectors.
 inline constexpr std::size_t kAlignment = 64;
 
 constexpr std::size_t aligned_bytes(std::size_t bytes) {

@@ -57,9 +57,8 @@ void for_rows(const Tensor& to, const Tensor& from, F&& f) {
 void fill(const Tensor& to, double value) {
   with_type(to.dtype, [&](auto zero) {
     using T = decltype(zero);
-    for_rows<T, T>(to, to, [&](T* out, const T*, Index n) {
-      std::fill(out, out + n, static_cast<T>(value));
-    });
+    for_rows<T, T>(
+        to, to, [&](T* out, const T*, Index n) { std::fill(out, out + n, static_cast<T>(value)); });
   });
 }
 

@@ -8,7 +8,7 @@ namespace norma {
 
 void fill(const Tensor& to, double value);
 void copy(const Tensor& from, const Tensor& to);
-void add(const Tensor& from, const Tensor& to);  // to += from
+void add(const Tensor& from, const Tensor& to);                        // to += from
 void add_scaled(const Tensor& from, double factor, const Tensor& to);  // to += factor·from
 void scale(const Tensor& to, double factor);
 /// Copies with conversion between f32 and f64.

@@ -16,13 +16,14 @@ void Shape::append(Index size) {
     throw RequestError(say("a shape has at most ", kMaxRank, " dimensions."));
   }
   if (size < 1) {
-    throw RequestError(say("every dimension must be 1 or more, got ", size, " in dimension ", rank_,
-                           "."));
+    throw RequestError(
+        say("every dimension must be 1 or more, got ", size, " in dimension ", rank_, "."));
   }
   // Bytes are counted in 64 bits, so elements must leave room for the widest type.
   constexpr Index kMost = std::numeric_limits<Index>::max() / 16;
   if (count() > kMost / size) {
-    throw RequestError(say("a shape ", text(), " times ", size, " has too many elements to count."));
+    throw RequestError(
+        say("a shape ", text(), " times ", size, " has too many elements to count."));
   }
   sizes_[static_cast<std::size_t>(rank_++)] = size;
 }

@@ -20,13 +20,13 @@ class Shape {
   int rank() const { return rank_; }
   /// Size of dimension i; negative i counts from the end.
   Index operator[](int i) const { return sizes_[static_cast<std::size_t>(i < 0 ? rank_ + i : i)]; }
-  Index count() const;                            // all elements; 1 for a scalar
+  Index count() const;                                         // all elements; 1 for a scalar
   Index cols() const { return rank_ == 0 ? 1 : (*this)[-1]; }  // the last dimension
   Index rows() const { return count() / cols(); }              // everything before it
-  Shape with_last(Index cols) const;              // the same rows, another last dimension
+  Shape with_last(Index cols) const;  // the same rows, another last dimension
   Shape without_last() const;
-  void append(Index size);                        // one more dimension at the end
-  std::string text() const;                       // "(3, 257)"
+  void append(Index size);   // one more dimension at the end
+  std::string text() const;  // "(3, 257)"
 
   friend bool operator==(const Shape& a, const Shape& b);
 

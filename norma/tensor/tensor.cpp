@@ -10,31 +10,46 @@ Tensor::Tensor(void* where, Shape sizes, DType type, Device on)
 
 void Tensor::require(DType wanted) const {
   if (wanted != dtype) {
-    throw RequestError(say("a tensor of type ", name_of(wanted), " was wanted, got ",
-                           name_of(dtype), " ", shape.text(), "."));
+    throw RequestError(say("a tensor of type ",
+                           name_of(wanted),
+                           " was wanted, got ",
+                           name_of(dtype),
+                           " ",
+                           shape.text(),
+                           "."));
   }
 }
 
 void Tensor::require_contiguous() const {
   if (!contiguous()) {
-    throw RequestError(say("a contiguous tensor was wanted, got ", shape.text(), " with rows ",
-                           row_stride, " elements apart."));
+    throw RequestError(say("a contiguous tensor was wanted, got ",
+                           shape.text(),
+                           " with rows ",
+                           row_stride,
+                           " elements apart."));
   }
 }
 
 Tensor Tensor::reshaped(Shape sizes) const {
   require_contiguous();
   if (sizes.count() != count()) {
-    throw RequestError(say("reshape: ", shape.text(), " has ", count(), " elements, ", sizes.text(),
-                           " has ", sizes.count(), "."));
+    throw RequestError(say("reshape: ",
+                           shape.text(),
+                           " has ",
+                           count(),
+                           " elements, ",
+                           sizes.text(),
+                           " has ",
+                           sizes.count(),
+                           "."));
   }
   return Tensor(data, sizes, dtype, device);
 }
 
 Tensor Tensor::columns(Index begin, Index width) const {
   if (begin < 0 || width < 1 || begin + width > shape.cols()) {
-    throw RequestError(say("columns [", begin, ", ", begin + width, ") do not lie inside ",
-                           shape.text(), "."));
+    throw RequestError(
+        say("columns [", begin, ", ", begin + width, ") do not lie inside ", shape.text(), "."));
   }
   Tensor part = *this;
   part.shape = shape.with_last(width);

@@ -9,8 +9,13 @@ namespace {
 
 TEST(JsonLine, KeepsTheOrderOfItsKeysAndTheKindsOfItsValues) {
   JsonLine line;
-  line.add("name", "gpt-d128").add("steps", 20).add("ms", 1.5).add("ok", true).add("big", Index{1} << 40);
-  EXPECT_EQ(line.text(), R"({"name":"gpt-d128","steps":20,"ms":1.5,"ok":true,"big":1099511627776})");
+  line.add("name", "gpt-d128")
+      .add("steps", 20)
+      .add("ms", 1.5)
+      .add("ok", true)
+      .add("big", Index{1} << 40);
+  EXPECT_EQ(line.text(),
+            R"({"name":"gpt-d128","steps":20,"ms":1.5,"ok":true,"big":1099511627776})");
 }
 
 TEST(JsonLine, EmptyIsAnObject) { EXPECT_EQ(JsonLine().text(), "{}"); }

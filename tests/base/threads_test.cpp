@@ -35,7 +35,8 @@ TEST(Threads, ScopeRestoresWhenAnErrorPassesThrough) {
 
 TEST(Threads, ACountBelowOneIsRefusedAndChangesNothing) {
   const int before = thread_count();
-  EXPECT_TRUE(test::throws<RequestError>([] { set_thread_count(0); }, {"threads", "1 or more", "0"}));
+  EXPECT_TRUE(
+      test::throws<RequestError>([] { set_thread_count(0); }, {"threads", "1 or more", "0"}));
   EXPECT_TRUE(test::throws<RequestError>([] { const ThreadScope bad(-2); }, {"threads", "-2"}));
   EXPECT_EQ(thread_count(), before);
 }

@@ -1,8 +1,8 @@
 // The checks are checked: every gradient of every op, made 1 % too large, must be noticed.
-#include <gtest/gtest.h>
-
 #include <cstdio>
 #include <map>
+
+#include <gtest/gtest.h>
 
 #include "norma/checks/registry.h"
 #include "norma/checks/run_case.h"
@@ -35,7 +35,9 @@ TEST_P(Faults, OnePercentIsNoticed) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Registry, Faults, testing::Range<std::size_t>(0, registry().size()),
+INSTANTIATE_TEST_SUITE_P(Registry,
+                         Faults,
+                         testing::Range<std::size_t>(0, registry().size()),
                          [](const auto& param) { return registry()[param.param].op; });
 
 }  // namespace

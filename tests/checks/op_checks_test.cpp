@@ -1,8 +1,8 @@
 // Every op of the registry through every generic check, and the registry against the op pages.
-#include <gtest/gtest.h>
-
 #include <filesystem>
 #include <set>
+
+#include <gtest/gtest.h>
 
 #include "norma/checks/registry.h"
 #include "norma/checks/run_case.h"
@@ -31,7 +31,9 @@ TEST_P(OpChecks, AnotherSeedPasses) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Registry, OpChecks, testing::Range<std::size_t>(0, registry().size()),
+INSTANTIATE_TEST_SUITE_P(Registry,
+                         OpChecks,
+                         testing::Range<std::size_t>(0, registry().size()),
                          [](const auto& param) { return registry()[param.param].op; });
 
 TEST(Registry, NamesAreUnique) {

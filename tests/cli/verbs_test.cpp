@@ -1,6 +1,7 @@
 // The program from outside: exit codes, output, error sentences.
 #include <gtest/gtest.h>
 
+#include "norma/base/text.h"
 #include "tests/cli/program.h"
 
 namespace norma {
@@ -16,9 +17,9 @@ TEST(Cli, HelpNamesEveryVerbAndAnExample) {
   EXPECT_EQ(top.code, 0);
   for (const char* verb : {"check", "bench", "doctor"}) EXPECT_TRUE(has(top.out, verb));
   for (const char* verb : {"check", "bench kernels", "bench train", "doctor"}) {
-    const Outcome help = run_norma(std::string(verb) + " --help");
+    const Outcome help = run_norma(say(verb, " --help"));
     EXPECT_EQ(help.code, 0);
-    EXPECT_TRUE(has(help.out, "Example: norma " + std::string(verb))) << verb;
+    EXPECT_TRUE(has(help.out, say("Example: norma ", verb))) << verb;
   }
 }
 
@@ -44,23 +45,25 @@ TEST_P(Wrong, IsASentenceAndExitCodeTwo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Requests, Wrong,
-    testing::Values(WrongRequest{"NoVerb", "", "subcommand"},
-                    WrongRequest{"UnknownVerb", "chekc", "chekc"},
-                    WrongRequest{"UnknownOp", "check rms_nrom", "Did you mean rms_norm?"},
-                    WrongRequest{"UnknownVariant", "check rms_norm --variant rms2", "Did you mean"},
-                    WrongRequest{"BadShape", "check rms_norm --shape 3xfour", "like 3x257"},
-                    WrongRequest{"ZeroShape", "check rms_norm --shape 0x4", "1 or more, got 0"},
-                    WrongRequest{"WrongRank", "check rms_norm --shape 3", "2 dimensions"},
-                    WrongRequest{"HugeShape", "check rms_norm --shape 999999999x999999999",
-                                 "too many elements"},
-                    WrongRequest{"BadCondition", "check rms_norm --condition ofset", "offset"},
-                    WrongRequest{"BadDevice", "check --device tpu", "tpu"},
-                    WrongRequest{"BadType", "check --dtype f16", "f16"},
-                    WrongRequest{"UnknownCase", "bench train --case gpt-d129", "Did you mean gpt-d12"},
-                    WrongRequest{"NoCase", "bench train", "--case"},
-                    WrongRequest{"BadSteps", "bench train --case gpt-d128 --steps -3", "--steps"},
-                    WrongRequest{"UnknownOption", "doctor --jsn", "--jsn"}),
+    Requests,
+    Wrong,
+    testing::Values(
+        WrongRequest{"NoVerb", "", "subcommand"},
+        WrongRequest{"UnknownVerb", "chekc", "chekc"},
+        WrongRequest{"UnknownOp", "check rms_nrom", "Did you mean rms_norm?"},
+        WrongRequest{"UnknownVariant", "check rms_norm --variant rms2", "Did you mean"},
+        WrongRequest{"BadShape", "check rms_norm --shape 3xfour", "like 3x257"},
+        WrongRequest{"ZeroShape", "check rms_norm --shape 0x4", "1 or more, got 0"},
+        WrongRequest{"WrongRank", "check rms_norm --shape 3", "2 dimensions"},
+        WrongRequest{
+            "HugeShape", "check rms_norm --shape 999999999x999999999", "too many elements"},
+        WrongRequest{"BadCondition", "check rms_norm --condition ofset", "offset"},
+        WrongRequest{"BadDevice", "check --device tpu", "tpu"},
+        WrongRequest{"BadType", "check --dtype f16", "f16"},
+        WrongRequest{"UnknownCase", "bench train --case gpt-d129", "Did you mean gpt-d12"},
+        WrongRequest{"NoCase", "bench train", "--case"},
+        WrongRequest{"BadSteps", "bench train --case gpt-d128 --steps -3", "--steps"},
+        WrongRequest{"UnknownOption", "doctor --jsn", "--jsn"}),
     [](const auto& param) { return param.param.name; });
 
 TEST(Cli, MoreBytesThanMemoryIsASentence) {
@@ -87,7 +90,7 @@ TEST(Cli, BenchTrainAsJson) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   for (const char* key :
        {"ms_step", "tokens_per_s", "gflops", "gemm_peak_gflops", "efficiency", "loss"}) {
-    EXPECT_TRUE(has(outcome.out, "\"" + std::string(key) + "\":"));
+    EXPECT_TRUE(has(outcome.out, say("\"", key, "\":")));
   }
 }
 

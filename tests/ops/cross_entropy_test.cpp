@@ -1,9 +1,9 @@
 #include "norma/ops/cross_entropy.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "norma/autograd/tape.h"
 #include "norma/base/error.h"
@@ -23,8 +23,11 @@ OwnedTensor filled(Shape shape, DType dtype, const std::vector<double>& values) 
   return owned;
 }
 
-double loss_of(const std::vector<double>& logits, Index classes, const std::vector<double>& ids,
-               CrossEntropySpec spec = {}, DType dtype = DType::f64) {
+double loss_of(const std::vector<double>& logits,
+               Index classes,
+               const std::vector<double>& ids,
+               CrossEntropySpec spec = {},
+               DType dtype = DType::f64) {
   const auto rows = static_cast<Index>(ids.size());
   const OwnedTensor u = filled({rows, classes}, dtype, logits);
   const OwnedTensor t = filled({rows}, DType::i32, ids);
@@ -42,7 +45,8 @@ TEST(CrossEntropy, KnownValue) {
   EXPECT_NEAR(loss_of({1, 2, 3}, 3, {2}), -std::log(0.6652409557748219), 1e-14);
   // With z-loss 0.1: lse = 3.40760596444438.
   EXPECT_NEAR(loss_of({1, 2, 3}, 3, {2}, {.z_loss = 0.1}),
-              0.4076059644443803 + 0.1 * 3.4076059644443803 * 3.4076059644443803, 1e-13);
+              0.4076059644443803 + 0.1 * 3.4076059644443803 * 3.4076059644443803,
+              1e-13);
   // Smoothing 0.3 puts 0.1 on every class: Σ t·z = 0.7·3 + 0.1·6.
   EXPECT_NEAR(loss_of({1, 2, 3}, 3, {2}, {.smoothing = 0.3}), 3.4076059644443803 - 2.7, 1e-13);
 }
@@ -54,8 +58,8 @@ TEST(CrossEntropy, IgnoredTokensDoNotCount) {
 
 TEST(CrossEntropy, ExplicitTokensMakeMicroBatchesAddUp) {
   const double whole = loss_of({1, 2, 3, 0, 1, 5}, 3, {2, 0});
-  const double parts = loss_of({1, 2, 3}, 3, {2}, {.tokens = 2}) +
-                       loss_of({0, 1, 5}, 3, {0}, {.tokens = 2});
+  const double parts =
+      loss_of({1, 2, 3}, 3, {2}, {.tokens = 2}) + loss_of({0, 1, 5}, 3, {0}, {.tokens = 2});
   EXPECT_NEAR(whole, parts, 1e-14);
 }
 
@@ -91,9 +95,10 @@ TEST(CrossEntropy, PreconditioningChangesOnlyTheLogitGradient) {
     Leaf logits{u.tensor, du.tensor};
     Leaf scale{s.tensor, ds.tensor};
     Tape tape;
-    tape.backward(cross_entropy(tape.watch(logits), tape.constant(t.tensor), tape.watch(scale),
-                                {.precondition = power})
-                      .loss);
+    tape.backward(
+        cross_entropy(
+            tape.watch(logits), tape.constant(t.tensor), tape.watch(scale), {.precondition = power})
+            .loss);
     const auto values = [](const Tensor& g) {
       const auto all = g.elements<const double>();
       return std::vector<double>(all.begin(), all.end());

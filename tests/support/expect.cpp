@@ -22,9 +22,8 @@ double rms(const Tensor& t) {
 }
 
 testing::AssertionResult differs(Index r, Index c, double got, double want) {
-  return testing::AssertionFailure()
-         << "at (" << r << ", " << c << "): got " << got << ", want " << want << ", difference "
-         << got - want;
+  return testing::AssertionFailure() << "at (" << r << ", " << c << "): got " << got << ", want "
+                                     << want << ", difference " << got - want;
 }
 
 }  // namespace

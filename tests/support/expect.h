@@ -1,6 +1,7 @@
 // Expectations that several rooms share.
 #pragma once
 
+#include <cmath>
 #include <exception>
 #include <initializer_list>
 #include <string_view>
@@ -35,5 +36,22 @@ testing::AssertionResult same_bits(const Tensor& got, const Tensor& want);
 
 /// |got - want| <= limit * (|want| + rms(want)) for every element. NaN is never close.
 testing::AssertionResult close(const Tensor& got, const Tensor& want, double limit);
+
+/// |got(r, c) - want(r, c)| <= limit for every element.
+template <class F>
+testing::AssertionResult matches(const Tensor& got, F&& want, double limit = 1e-12) {
+  for (Index r = 0; r < got.shape.rows(); ++r) {
+    for (Index c = 0; c < got.shape.cols(); ++c) {
+      const double g = value_at(got, r, c);
+      const double w = want(r, c);
+      const bool near = std::abs(g - w) <= limit;
+      if (!near) {
+        return testing::AssertionFailure() << "at (" << r << ", " << c << "): got " << g
+                                           << ", want " << w << ", difference " << g - w;
+      }
+    }
+  }
+  return testing::AssertionSuccess();
+}
 
 }  // namespace norma::test

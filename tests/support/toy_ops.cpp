@@ -29,7 +29,7 @@ Var compute(Var like, F&& value) {
 }  // namespace
 
 Var plus(Var a, Var b) {
-  const Tensor& left = a.value();
+  const Tensor left = a.value();
   const Tensor right = b.value();
   const Var y =
       compute(a, [&](Index r, Index c) { return value_at(left, r, c) + value_at(right, r, c); });

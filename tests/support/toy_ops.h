@@ -5,7 +5,7 @@
 #include <array>
 #include <initializer_list>
 
-#include "norma/autograd/tape.h"
+#include "norma/autograd/backward.h"
 
 namespace norma::test {
 
@@ -18,6 +18,6 @@ Var half_square(Var x);                   // the scalar ½ Σ x²
 Var reshape(Var x, Shape shape);          // the same memory in another shape
 /// Neighbouring columns, as many as there are widths (at most 4).
 std::array<Var, 4> split(Var x, std::initializer_list<Index> widths);
-Var join(Var left, Var right);            // columns of both side by side
+Var join(Var left, Var right);  // columns of both side by side
 
 }  // namespace norma::test

@@ -18,9 +18,9 @@ TEST(Buffer, IsZeroAndStartsOnACacheLine) {
     const Buffer buffer(bytes);
     EXPECT_EQ(buffer.bytes(), bytes);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.data()) % kAlignment, 0U) << bytes;
-    EXPECT_TRUE(std::all_of(buffer.data(), buffer.data() + bytes,
-                            [](std::byte b) { return b == std::byte{0}; }))
-        << bytes;
+    EXPECT_TRUE(std::all_of(buffer.data(), buffer.data() + bytes, [](std::byte b) {
+      return b == std::byte{0};
+    })) << bytes;
   }
 }
 
@@ -42,7 +42,10 @@ TEST(Buffer, MoreThanTheMachineHasIsRefusedWithBothSizes) {
 
 TEST(Buffer, ATensorThatDoesNotFitIsRefused) {
   EXPECT_TRUE(test::throws<MemoryError>(
-      [] { OwnedTensor({Index{1} << 29, Index{1} << 20}, DType::f64); }, {"wanted", "TiB"}));
+      [] {
+        OwnedTensor({Index{1} << 29, Index{1} << 20}, DType::f64);
+      },
+      {"wanted", "TiB"}));
 }
 
 TEST(Buffer, AnotherDeviceIsRefused) {

@@ -31,14 +31,20 @@ class Plain : public testing::TestWithParam<Layout> {
   OwnedTensor from_ = make(GetParam().from_padding, 1);
   OwnedTensor to_ = make(GetParam().to_padding, 2);
 };
-INSTANTIATE_TEST_SUITE_P(Layouts, Plain,
-                         testing::Values(Layout{{3, 5}, 0, 0}, Layout{{3, 5}, 2, 0},
-                                         Layout{{3, 5}, 0, 4}, Layout{{1, 70001}, 0, 0},
-                                         Layout{{301, 257}, 0, 0}, Layout{{301, 257}, 3, 0},
-                                         Layout{{301, 257}, 0, 7}, Layout{{301, 257}, 1, 2}));
+INSTANTIATE_TEST_SUITE_P(Layouts,
+                         Plain,
+                         testing::Values(Layout{{3, 5}, 0, 0},
+                                         Layout{{3, 5}, 2, 0},
+                                         Layout{{3, 5}, 0, 4},
+                                         Layout{{1, 70001}, 0, 0},
+                                         Layout{{301, 257}, 0, 0},
+                                         Layout{{301, 257}, 3, 0},
+                                         Layout{{301, 257}, 0, 7},
+                                         Layout{{301, 257}, 1, 2}));
 
 TEST_P(Plain, FillTouchesTheRowsAndNothingBetween) {
-  const Tensor whole(to_.buffer.data(), to_.tensor.shape.with_last(to_.tensor.row_stride), DType::f32);
+  const Tensor whole(
+      to_.buffer.data(), to_.tensor.shape.with_last(to_.tensor.row_stride), DType::f32);
   fill(whole, 8);
   fill(to_.tensor, 2.5);
   for_each_place(whole.shape, [&](Index r, Index c) {
@@ -58,6 +64,12 @@ TEST_P(Plain, AddAndScaleAreElementByElement) {
     const auto want = static_cast<float>(value_at(before.tensor, r, c)) +
                       static_cast<float>(value_at(from_.tensor, r, c));
     ASSERT_EQ(value_at(to_.tensor, r, c), static_cast<double>(want)) << r << " " << c;
+  });
+  copy(before.tensor, to_.tensor);
+  add_scaled(from_.tensor, 0.5, to_.tensor);
+  for_each_place(to_.tensor.shape, [&](Index r, Index c) {
+    const double want = value_at(before.tensor, r, c) + 0.5 * value_at(from_.tensor, r, c);
+    ASSERT_NEAR(value_at(to_.tensor, r, c), want, 1e-6) << r << " " << c;
   });
   copy(before.tensor, to_.tensor);
   scale(to_.tensor, -0.25);
@@ -118,8 +130,11 @@ TEST(PlainTensors, ShapesAndTypesThatDoNotFitAreRefused) {
   const OwnedTensor a({2, 6}, DType::f32);
   const OwnedTensor b({3, 4}, DType::f32);
   const OwnedTensor c({2, 6}, DType::f64);
-  EXPECT_TRUE(throws<RequestError>([&] { copy(a.tensor, b.tensor); }, {"copy", "(2, 6)", "(3, 4)"}));
+  EXPECT_TRUE(
+      throws<RequestError>([&] { copy(a.tensor, b.tensor); }, {"copy", "(2, 6)", "(3, 4)"}));
   EXPECT_TRUE(throws<RequestError>([&] { add(a.tensor, b.tensor); }, {"add", "(2, 6)", "(3, 4)"}));
+  EXPECT_TRUE(
+      throws<RequestError>([&] { add_scaled(a.tensor, 1, b.tensor); }, {"(2, 6)", "(3, 4)"}));
   EXPECT_TRUE(throws<RequestError>([&] { convert(a.tensor, b.tensor); }, {"convert", "(3, 4)"}));
   EXPECT_TRUE(throws<RequestError>([&] { add(c.tensor, a.tensor); }, {"f32", "f64"}));
   EXPECT_TRUE(throws<RequestError>([&] { copy(c.tensor, a.tensor); }, {"f32", "f64"}));

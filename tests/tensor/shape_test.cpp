@@ -46,23 +46,33 @@ TEST(Shape, LastDimensionCanBeReplacedRemovedOrAppended) {
 }
 
 TEST(Shape, ZeroAndNegativeSizesAreRefused) {
-  EXPECT_TRUE(test::throws<RequestError>([] { Shape{3, 0}; }, {"1 or more", "got 0", "dimension 1"}));
+  EXPECT_TRUE(test::throws<RequestError>(
+      [] {
+        Shape{3, 0};
+      },
+      {"1 or more", "got 0", "dimension 1"}));
   EXPECT_TRUE(test::throws<RequestError>([] { Shape{-5}; }, {"got -5", "dimension 0"}));
   EXPECT_TRUE(test::throws<RequestError>([] { Shape{2, 3}.with_last(0); }, {"got 0"}));
 }
 
 TEST(Shape, TooManyDimensionsAreRefused) {
   EXPECT_NO_THROW((Shape{1, 1, 1, 1, 1}));
-  EXPECT_TRUE(
-      test::throws<RequestError>([] { Shape{1, 1, 1, 1, 1, 1}; }, {"at most 5", "dimensions"}));
+  EXPECT_TRUE(test::throws<RequestError>(
+      [] {
+        Shape{1, 1, 1, 1, 1, 1};
+      },
+      {"at most 5", "dimensions"}));
 }
 
 TEST(Shape, AProductThatOverflowsIsRefused) {
   constexpr Index kLarge = Index{1} << 32;
   EXPECT_TRUE(test::throws<RequestError>([] { Shape{kLarge, kLarge}; }, {"too many elements"}));
   // 2^62 elements can be counted, but their bytes cannot.
-  EXPECT_TRUE(
-      test::throws<RequestError>([] { Shape{Index{1} << 31, Index{1} << 31}; }, {"too many"}));
+  EXPECT_TRUE(test::throws<RequestError>(
+      [] {
+        Shape{Index{1} << 31, Index{1} << 31};
+      },
+      {"too many"}));
   EXPECT_NO_THROW((Shape{1 << 20, 1 << 20}));
 }
 

@@ -58,8 +58,8 @@ Problem make(const Shape& size, const std::string& variant) {
     log_scale = add_input(problem, {.name = "log_scale", .shape = {heads}, .center = 0.5});
   }
   if (variant == "padded" || variant == "full_padded" || variant == "everything") {
-    lengths = add_input(problem,
-                        {.name = "lengths", .shape = {B}, .role = Role::ids, .limit = T + 1});
+    lengths =
+        add_input(problem, {.name = "lengths", .shape = {B}, .role = Role::ids, .limit = T + 1});
   }
   problem.forward = [=](std::span<const Var> in) {
     AttentionExtras extras;
@@ -77,18 +77,31 @@ OpCheck attention_check() {
   return {.op = "attention",
           .kind = Kind::attention,
           .cancels = true,  // with one visible key the probability is 1 whatever q and k are
-          .variants = {"causal", "full", "padded", "full_padded", "longer_keys", "softcap", "ngpt",
-                       "scalar_g", "per_head_tau", "log_length", "everything"},
+          .variants = {"causal",
+                       "full",
+                       "padded",
+                       "full_padded",
+                       "longer_keys",
+                       "softcap",
+                       "ngpt",
+                       "scalar_g",
+                       "per_head_tau",
+                       "log_length",
+                       "everything"},
           .conditions = {Condition::constant_rows},
-          .sizes = {{1, 1, 1, 1, 1}, {2, 5, 4, 2, 8}, {1, 7, 3, 3, 5}, {3, 33, 2, 1, 4},
-                    {1, 65, 2, 1, 16}, {2, 130, 2, 2, 7}, {2, 64, 4, 4, 32}},
+          .sizes = {{1, 1, 1, 1, 1},
+                    {2, 5, 4, 2, 8},
+                    {1, 7, 3, 3, 5},
+                    {3, 33, 2, 1, 4},
+                    {1, 65, 2, 1, 16},
+                    {2, 130, 2, 2, 7},
+                    {2, 64, 4, 4, 32}},
           .condition_sizes = {{2, 5, 4, 2, 8}, {1, 65, 2, 1, 4}},
           .bench_sizes = {{12, 64, 4, 4, 32}, {16, 256, 6, 6, 32}, {8, 256, 6, 6, 64}},
           .make = make,
-          .flops =
-              [](const Shape& s) {
-                return 4.0 * static_cast<double>(s[0] * s[1] * s[1] * s[2] * s[4]);
-              }};
+          .flops = [](const Shape& s) {
+            return 4.0 * static_cast<double>(s[0] * s[1] * s[1] * s[2] * s[4]);
+          }};
 }
 
 }  // namespace norma::checks

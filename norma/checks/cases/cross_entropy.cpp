@@ -39,7 +39,8 @@ Problem make(const Shape& size, const std::string& variant) {
   }
   const bool scaled = variant == "scaled" || everything;
   if (scaled) {
-    problem.inputs.push_back({.name = "scale", .shape = {size[1]}, .role = Role::gain, .center = 1});
+    problem.inputs.push_back(
+        {.name = "scale", .shape = {size[1]}, .role = Role::gain, .center = 1});
   }
   problem.forward = [=](std::span<const Var> in) {
     const Var logits = in_place ? linear(in[0], in[1]) : in[0];
@@ -54,8 +55,15 @@ Problem make(const Shape& size, const std::string& variant) {
 OpCheck cross_entropy_check() {
   return {.op = "cross_entropy",
           .kind = Kind::loss,
-          .variants = {"plain", "scaled", "smoothed", "soft", "softcap", "z_loss", "everything",
-                       "in_place", "in_place_plain"},
+          .variants = {"plain",
+                       "scaled",
+                       "smoothed",
+                       "soft",
+                       "softcap",
+                       "z_loss",
+                       "everything",
+                       "in_place",
+                       "in_place_plain"},
           .conditions = {Condition::zero_gain, Condition::constant_rows},
           .sizes = {{1, 2}, {2, 3}, {3, 33}, {5, 257}, {17, 65}, {40, 1000}, {3, 4099}},
           .condition_sizes = {{3, 33}, {40, 64}},

@@ -36,16 +36,17 @@ template <class Args>
 void logits(const Args& a, Head at, Block block, float* z) {
   const AttentionShape& s = a.shape;
   const Index D = s.head_width;
-  run(Cpu{}, Gemm<float>{.trans_b = true,
-                         .m = block.count,
-                         .n = block.keys,
-                         .k = D,
-                         .a = a.q.row(at.b * s.queries + block.first) + at.h * D,
-                         .lda = a.q.stride,
-                         .b = a.k.row(at.b * s.keys) + at.kv * D,
-                         .ldb = a.k.stride,
-                         .c = z,
-                         .ldc = block.keys});
+  run(Cpu{},
+      Gemm<float>{.trans_b = true,
+                  .m = block.count,
+                  .n = block.keys,
+                  .k = D,
+                  .a = a.q.row(at.b * s.queries + block.first) + at.h * D,
+                  .lda = a.q.stride,
+                  .b = a.k.row(at.b * s.keys) + at.kv * D,
+                  .ldb = a.k.stride,
+                  .c = z,
+                  .ldc = block.keys});
   for (Index i = 0; i < block.count; ++i) {
     const Index seen = s.visible(at.b, block.first + i);
     const float factor = a.head_factor[at.h] * static_cast<float>(s.row_factor(seen));
@@ -101,15 +102,16 @@ void forward_head(const AttentionForward<float>& a, Head at, float* z) {
       lse[i] = seen == 0 ? 0.0f : most + std::log(sum);
       inverse[i] = seen == 0 ? 0.0f : 1 / sum;
     }
-    run(Cpu{}, Gemm<float>{.m = block.count,
-                           .n = D,
-                           .k = block.keys,
-                           .a = z,
-                           .lda = block.keys,
-                           .b = a.v.row(at.b * s.keys) + at.kv * D,
-                           .ldb = a.v.stride,
-                           .c = o,
-                           .ldc = a.o.stride});
+    run(Cpu{},
+        Gemm<float>{.m = block.count,
+                    .n = D,
+                    .k = block.keys,
+                    .a = z,
+                    .lda = block.keys,
+                    .b = a.v.row(at.b * s.keys) + at.kv * D,
+                    .ldb = a.v.stride,
+                    .c = o,
+                    .ldc = a.o.stride});
     for (Index i = 0; i < block.count; ++i) {
       float* __restrict row = o + i * a.o.stride;
       for (Index c = 0; c < D; ++c) row[c] *= inverse[i];
@@ -120,7 +122,9 @@ void forward_head(const AttentionForward<float>& a, Head at, float* z) {
 /// Scratch of one thread in backward.
 struct BackwardScratch {
   BackwardScratch(const AttentionShape& s, float* memory)
-      : p(memory), ds(p + kQueryBlock * s.keys), dq(ds + kQueryBlock * s.keys),
+      : p(memory),
+        ds(p + kQueryBlock * s.keys),
+        dq(ds + kQueryBlock * s.keys),
         scaled_q(dq + kQueryBlock * s.head_width) {}
   float* p;         // probabilities (block, keys)
   float* ds;        // gradient of the logits (block, keys)
@@ -129,7 +133,9 @@ struct BackwardScratch {
 };
 
 /// Turns logits into probabilities and dp into the gradient of factor·q·k.
-void softmax_backward(const AttentionBackward<float>& a, Head at, Block block,
+void softmax_backward(const AttentionBackward<float>& a,
+                      Head at,
+                      Block block,
                       const BackwardScratch& scratch) {
   const AttentionShape& s = a.shape;
   const Index D = s.head_width;
@@ -157,37 +163,42 @@ void softmax_backward(const AttentionBackward<float>& a, Head at, Block block,
   }
 }
 
-void backward_block(const AttentionBackward<float>& a, Head at, Block block,
-                    const BackwardScratch& scratch, float* dfactor) {
+void backward_block(const AttentionBackward<float>& a,
+                    Head at,
+                    Block block,
+                    const BackwardScratch& scratch,
+                    float* dfactor) {
   const AttentionShape& s = a.shape;
   const Index D = s.head_width;
   const Index query = at.b * s.queries + block.first;
   const Index key = at.b * s.keys;
   const float* dout = a.dout.row(query) + at.h * D;
   logits(a, at, block, scratch.p);
-  run(Cpu{}, Gemm<float>{.trans_b = true,
-                         .m = block.count,
-                         .n = block.keys,
-                         .k = D,
-                         .a = dout,
-                         .lda = a.dout.stride,
-                         .b = a.v.row(key) + at.kv * D,
-                         .ldb = a.v.stride,
-                         .c = scratch.ds,
-                         .ldc = block.keys});
+  run(Cpu{},
+      Gemm<float>{.trans_b = true,
+                  .m = block.count,
+                  .n = block.keys,
+                  .k = D,
+                  .a = dout,
+                  .lda = a.dout.stride,
+                  .b = a.v.row(key) + at.kv * D,
+                  .ldb = a.v.stride,
+                  .c = scratch.ds,
+                  .ldc = block.keys});
   softmax_backward(a, at, block, scratch);
   if (a.dv) {
-    run(Cpu{}, Gemm<float>{.trans_a = true,
-                           .m = block.keys,
-                           .n = D,
-                           .k = block.count,
-                           .a = scratch.p,
-                           .lda = block.keys,
-                           .b = dout,
-                           .ldb = a.dout.stride,
-                           .c = a.dv.row(key) + at.kv * D,
-                           .ldc = a.dv.stride,
-                           .beta = 1});
+    run(Cpu{},
+        Gemm<float>{.trans_a = true,
+                    .m = block.keys,
+                    .n = D,
+                    .k = block.count,
+                    .a = scratch.p,
+                    .lda = block.keys,
+                    .b = dout,
+                    .ldb = a.dout.stride,
+                    .c = a.dv.row(key) + at.kv * D,
+                    .ldc = a.dv.stride,
+                    .beta = 1});
   }
   float factors[kQueryBlock];
   for (Index i = 0; i < block.count; ++i) {
@@ -201,28 +212,30 @@ void backward_block(const AttentionBackward<float>& a, Head at, Block block,
       float* __restrict scaled = scratch.scaled_q + i * D;
       for (Index c = 0; c < D; ++c) scaled[c] = factors[i] * q[c];
     }
-    run(Cpu{}, Gemm<float>{.trans_a = true,
-                           .m = block.keys,
-                           .n = D,
-                           .k = block.count,
-                           .a = scratch.ds,
-                           .lda = block.keys,
-                           .b = scratch.scaled_q,
-                           .ldb = D,
-                           .c = a.dk.row(key) + at.kv * D,
-                           .ldc = a.dk.stride,
-                           .beta = 1});
+    run(Cpu{},
+        Gemm<float>{.trans_a = true,
+                    .m = block.keys,
+                    .n = D,
+                    .k = block.count,
+                    .a = scratch.ds,
+                    .lda = block.keys,
+                    .b = scratch.scaled_q,
+                    .ldb = D,
+                    .c = a.dk.row(key) + at.kv * D,
+                    .ldc = a.dk.stride,
+                    .beta = 1});
   }
   if (!a.dq && dfactor == nullptr) return;
-  run(Cpu{}, Gemm<float>{.m = block.count,
-                         .n = D,
-                         .k = block.keys,
-                         .a = scratch.ds,
-                         .lda = block.keys,
-                         .b = a.k.row(key) + at.kv * D,
-                         .ldb = a.k.stride,
-                         .c = scratch.dq,
-                         .ldc = D});
+  run(Cpu{},
+      Gemm<float>{.m = block.count,
+                  .n = D,
+                  .k = block.keys,
+                  .a = scratch.ds,
+                  .lda = block.keys,
+                  .b = a.k.row(key) + at.kv * D,
+                  .ldb = a.k.stride,
+                  .c = scratch.dq,
+                  .ldc = D});
   if (dfactor != nullptr) {
     for (Index i = 0; i < block.count; ++i) {
       const Index seen = s.visible(at.b, block.first + i);
@@ -232,8 +245,10 @@ void backward_block(const AttentionBackward<float>& a, Head at, Block block,
     }
   }
   if (a.dq) {
-    put_rows(block.count, D, a.dq_into, a.dq.row(query) + at.h * D, a.dq.stride,
-             [&](Index i, Index c) { return factors[i] * scratch.dq[i * D + c]; });
+    put_rows(
+        block.count, D, a.dq_into, a.dq.row(query) + at.h * D, a.dq.stride, [&](Index i, Index c) {
+          return factors[i] * scratch.dq[i * D + c];
+        });
   }
 }
 
@@ -279,8 +294,8 @@ void run(Cpu, const AttentionForward<float>& a) {
 #pragma omp parallel for collapse(2) schedule(static)
   for (Index b = 0; b < s.batch; ++b) {
     for (Index h = 0; h < s.heads; ++h) {
-      forward_head(a, {b, h, h / (s.heads / s.kv_heads)},
-                   a.scratch + omp_get_thread_num() * scratch);
+      forward_head(
+          a, {b, h, h / (s.heads / s.kv_heads)}, a.scratch + omp_get_thread_num() * scratch);
     }
   }
 }

@@ -1,9 +1,9 @@
 #include "norma/kernels/cross_entropy.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
+
+#include <omp.h>
 
 #include "norma/kernels/parallel.h"
 #include "norma/kernels/vec_math.h"
@@ -13,7 +13,8 @@ namespace norma::kernels {
 namespace {
 
 /// z from u: scaled, capped. Returns z itself, or u where nothing is done to it.
-const float* logits_of(const CrossEntropy<float>& a, const float* __restrict u,
+const float* logits_of(const CrossEntropy<float>& a,
+                       const float* __restrict u,
                        float* __restrict z) {
   const Index V = a.u.cols;
   if (a.scale == nullptr && a.softcap == 0) return u;
@@ -34,8 +35,8 @@ const float* logits_of(const CrossEntropy<float>& a, const float* __restrict u,
 struct RowTarget {
   const float* soft;  // null: `label` with weight 1 − smoothing
   Index label;
-  float keep;         // 1 − smoothing
-  float even;         // smoothing / V
+  float keep;  // 1 − smoothing
+  float even;  // smoothing / V
 };
 
 struct RowSums {
@@ -79,8 +80,12 @@ RowSums sums_of(const float* __restrict z, Index V, const RowTarget& t) {
 }
 
 /// dz (V) = weight · (p·(mass + 2ζ·lse) − t), times the slope of the softcap.
-void logit_gradient(const CrossEntropy<float>& a, const float* z, const RowTarget& t,
-                    const RowSums& sums, float lse, float* dz) {
+void logit_gradient(const CrossEntropy<float>& a,
+                    const float* z,
+                    const RowTarget& t,
+                    const RowSums& sums,
+                    float lse,
+                    float* dz) {
   const Index V = a.u.cols;
   const auto weight = static_cast<float>(a.weight);
   const float most = sums.most;
@@ -121,8 +126,8 @@ void run(Cpu, const CrossEntropy<float>& a) {
     float* partial = a.dscale == nullptr ? nullptr : a.partials + chunk * V;
     if (partial != nullptr) std::fill(partial, partial + V, 0.0f);
     for (Index r = begin; r < end; ++r) {
-      const RowTarget target{a.soft ? a.soft.row(r) : nullptr, a.soft ? 0 : a.targets[r], keep,
-                             even};
+      const RowTarget target{
+          a.soft ? a.soft.row(r) : nullptr, a.soft ? 0 : a.targets[r], keep, even};
       const float* u = a.u.row(r);
       float* du = a.du.row(r);
       if (target.label < 0) {

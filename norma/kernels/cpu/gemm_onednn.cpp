@@ -9,13 +9,31 @@ namespace norma::kernels {
 // dnnl_sgemm and not the matmul primitive: it gave the same bits with one and two threads in every
 // shape tried, the primitive did not for long k.
 void run(Cpu, const Gemm<float>& g) {
-  const dnnl_status_t status =
-      dnnl_sgemm(g.trans_a ? 'T' : 'N', g.trans_b ? 'T' : 'N', g.m, g.n, g.k,
-                 static_cast<float>(g.alpha), g.a, g.lda, g.b, g.ldb, static_cast<float>(g.beta),
-                 g.c, g.ldc);
+  const dnnl_status_t status = dnnl_sgemm(g.trans_a ? 'T' : 'N',
+                                          g.trans_b ? 'T' : 'N',
+                                          g.m,
+                                          g.n,
+                                          g.k,
+                                          static_cast<float>(g.alpha),
+                                          g.a,
+                                          g.lda,
+                                          g.b,
+                                          g.ldb,
+                                          static_cast<float>(g.beta),
+                                          g.c,
+                                          g.ldc);
   if (status != dnnl_success) {
-    throw Error(say("oneDNN refused a product (", g.m, ", ", g.k, ") x (", g.k, ", ", g.n,
-                    ") with status ", static_cast<int>(status), "."));
+    throw Error(say("oneDNN refused a product (",
+                    g.m,
+                    ", ",
+                    g.k,
+                    ") x (",
+                    g.k,
+                    ", ",
+                    g.n,
+                    ") with status ",
+                    static_cast<int>(status),
+                    "."));
   }
 }
 

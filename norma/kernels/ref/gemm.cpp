@@ -10,10 +10,10 @@ template <class T>
 void run(Ref, const Gemm<T>& g) {
   using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   using Stride = Eigen::OuterStride<>;
-  const Eigen::Map<const Matrix, 0, Stride> a(g.a, g.trans_a ? g.k : g.m, g.trans_a ? g.m : g.k,
-                                              Stride(g.lda));
-  const Eigen::Map<const Matrix, 0, Stride> b(g.b, g.trans_b ? g.n : g.k, g.trans_b ? g.k : g.n,
-                                              Stride(g.ldb));
+  const Eigen::Map<const Matrix, 0, Stride> a(
+      g.a, g.trans_a ? g.k : g.m, g.trans_a ? g.m : g.k, Stride(g.lda));
+  const Eigen::Map<const Matrix, 0, Stride> b(
+      g.b, g.trans_b ? g.n : g.k, g.trans_b ? g.k : g.n, Stride(g.ldb));
   Eigen::Map<Matrix, 0, Stride> c(g.c, g.m, g.n, Stride(g.ldc));
   const auto alpha = static_cast<T>(g.alpha);
   if (g.beta == 0) {

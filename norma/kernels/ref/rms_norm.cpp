@@ -16,9 +16,9 @@ void run(Ref, const RmsNormForward<T>& a) {
       const T rstd = 1 / std::sqrt(sum / static_cast<T>(a.group) + static_cast<T>(a.eps));
       a.rstd[r * groups + g] = rstd;
       for (Index c = 0; c < a.group; ++c) {
-        const T gain = a.gain == nullptr ? T{1}
-                                         : static_cast<T>(a.gain_offset) +
-                                               a.gain[a.gain_per_column ? at + c : c];
+        const T gain = a.gain == nullptr
+                           ? T{1}
+                           : static_cast<T>(a.gain_offset) + a.gain[a.gain_per_column ? at + c : c];
         a.y(r, at + c) = a.x(r, at + c) * rstd * gain;
       }
     }
@@ -46,9 +46,9 @@ void run(Ref, const RmsNormBackward<T>& a) {
       if (!a.dx) continue;
       dot /= static_cast<T>(a.group);
       for (Index c = 0; c < a.group; ++c) {
-        const T gain = a.gain == nullptr ? T{1}
-                                         : static_cast<T>(a.gain_offset) +
-                                               a.gain[a.gain_per_column ? at + c : c];
+        const T gain = a.gain == nullptr
+                           ? T{1}
+                           : static_cast<T>(a.gain_offset) + a.gain[a.gain_per_column ? at + c : c];
         const T xhat = a.x(r, at + c) * rstd;
         const T value = rstd * (a.dy(r, at + c) * gain - xhat * dot);
         T& slot = a.dx(r, at + c);

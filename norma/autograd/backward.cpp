@@ -1,0 +1,200 @@
+#include "norma/autograd/backward.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "norma/base/text.h"
+#include "norma/tensor/plain.h"
+
+namespace norma {
+
+void Tape::seed(Var root, const Tensor& with) {
+  Slot& s = slot(root);
+  if (!s.needs_grad) {
+    throw RequestError("backward: nothing that this value was made from wants a gradient.");
+  }
+  if (with) {
+    if (with.count() != s.value.count() || with.shape.cols() != s.value.shape.cols() ||
+        with.dtype != s.value.dtype) {
+      throw ShapeError("backward", "the seed", s.value.shape.text(), with.shape.text());
+    }
+  } else if (s.value.count() != 1) {
+    throw ShapeError("backward", "a value without a seed", "a scalar", s.value.shape.text());
+  }
+  if (s.leaf != nullptr) {
+    throw RequestError("backward: the root is a leaf; its gradient is the seed itself.");
+  }
+  const bool first = !s.has_grad;
+  if (first) new_grad(s);
+  if (!with) {
+    fill(s.grad, 1);
+  } else if (first) {
+    copy(with, s.grad);
+  } else {
+    add(with, s.grad);
+  }
+}
+
+void Tape::backward(std::span<const Var> roots, std::span<const Tensor> seeds, BackwardSpec spec) {
+  if (!seeds.empty() && seeds.size() != roots.size()) {
+    throw RequestError(
+        say("backward: ", roots.size(), " roots need as many seeds, got ", seeds.size(), "."));
+  }
+  for (Slot& s : slots_) drop_grad(s);
+  for (Split& split : splits_) split.grad_buffer = -1;
+  grad_buffers_.clear();
+  for (std::size_t i = 0; i < roots.size(); ++i) {
+    keep_value(roots[i]);
+    seed(roots[i], seeds.empty() ? Tensor{} : seeds[i]);
+  }
+  walk(0, entries_.size(), spec.keep);
+}
+
+void Tape::walk(std::size_t first, std::size_t last, bool keep) {
+  for (std::size_t i = last; i-- > first;) {
+    Backward context(*this, entries_[i]);
+    const Entry& entry = context.entry_;
+    const bool reached = std::any_of(
+        entry.outputs.begin(), entry.outputs.begin() + entry.output_count, [&](std::int32_t id) {
+          return slots_[static_cast<std::size_t>(id)].has_grad;
+        });
+    if (reached) {
+      const Stopwatch watch;
+      entry.call(entry.closure, context);
+      if (profile_ != nullptr) profile_->row(entry.op).backward_s += watch.seconds();
+      context.settle();
+      if (trace_) trace_grads(entry);
+    }
+    for (int k = 0; k < entry.output_count; ++k) {
+      Slot& out = slots_[static_cast<std::size_t>(entry.outputs[static_cast<std::size_t>(k)])];
+      if (!out.keep_grad) drop_grad(out);
+    }
+    if (!keep) release_allocations(entry.first_allocation, entry.last_allocation);
+  }
+}
+
+Tensor Tape::grad(Var v) const {
+  const Slot& s = slot(v);
+  if (!s.keep_grad || !s.has_grad) {
+    throw Error("no gradient is kept for this value; call keep_grad() before backward.");
+  }
+  return s.grad;
+}
+
+Tensor Backward::grad(Var output) {
+  Tape::Slot& s = tape_.slot(output);
+  if (!s.has_grad) {
+    tape_.new_grad(s);
+    fill(s.grad, 0);
+  }
+  return s.grad;
+}
+
+bool Backward::has_grad(Var output) const { return std::as_const(tape_).slot(output).has_grad; }
+
+bool Backward::wants(Var input) const {
+  return input && std::as_const(tape_).slot(input).needs_grad;
+}
+
+bool Backward::faulty(Var input) const {
+  const Fault& fault = tape_.fault_;
+  return fault.op == entry_.op && fault.input < entry_.input_count &&
+         entry_.inputs[static_cast<std::size_t>(fault.input)] == input.id_;
+}
+
+void Backward::put(const Tensor& from, const Target& to) {
+  if (to.into == Into::set) {
+    copy(from, to.grad);
+  } else {
+    add(from, to.grad);
+  }
+}
+
+bool Backward::handed_out(Var input) const {
+  const Tape::Slot& s = std::as_const(tape_).slot(input);
+  const void* where = s.leaf != nullptr ? s.leaf->grad.data : s.has_grad ? s.grad.data : nullptr;
+  return where != nullptr && std::find(handed_.begin(), handed_.begin() + handed_count_, where) !=
+                                 handed_.begin() + handed_count_;
+}
+
+Backward::Target Backward::into(Var input) {
+  const bool fault = faulty(input);
+  if (fault || handed_out(input)) {
+    const Tensor& value = tape_.slot(input).value;
+    const Tensor aside(
+        tape_.arena_.allocate(value.bytes()), value.shape, value.dtype, value.device);
+    pending_[static_cast<std::size_t>(pending_count_++)] = {
+        input, aside, fault ? tape_.fault_.factor : 1.0};
+    return {aside, Into::set};
+  }
+  const Target target = direct_target(input);
+  handed_[static_cast<std::size_t>(handed_count_++)] = target.grad.data;
+  return target;
+}
+
+Backward::Target Backward::direct_target(Var input) {
+  Tape::Slot& s = tape_.slot(input);
+  if (s.leaf != nullptr) {
+    return {s.leaf->grad, std::exchange(s.leaf->fresh, false) ? Into::set : Into::add};
+  }
+  if (!s.has_grad) {
+    tape_.new_grad(s);
+    return {s.grad, Into::set};
+  }
+  // Columns of a split belong to this slot alone, although the memory has other users.
+  const bool lent = s.grad_buffer < 0;
+  const bool shared =
+      lent ||
+      (s.split < 0 && tape_.grad_buffers_[static_cast<std::size_t>(s.grad_buffer)].users > 1);
+  if (shared) {
+    const Tensor former = s.grad;
+    const std::int32_t former_buffer = s.grad_buffer;
+    tape_.new_grad(s);
+    copy(former, s.grad);
+    if (!lent) tape_.drop_buffer(former_buffer);
+  }
+  return {s.grad, Into::add};
+}
+
+void Backward::pass(Var input, Var output) {
+  if (!wants(input)) return;
+  Tape::Slot& out = tape_.slot(output);
+  Tape::Slot& in = tape_.slot(input);
+  const bool may_share = in.leaf == nullptr && !in.has_grad && in.split < 0 && out.split < 0 &&
+                         out.grad_buffer >= 0 && !out.keep_grad && !in.keep_grad &&
+                         out.grad.contiguous() && !faulty(input);
+  if (may_share) {
+    in.grad = out.grad.reshaped(in.value.shape);
+    in.grad_buffer = out.grad_buffer;
+    in.has_grad = true;
+    ++tape_.grad_buffers_[static_cast<std::size_t>(out.grad_buffer)].users;
+    return;
+  }
+  const Tensor from = out.grad.contiguous() ? out.grad.reshaped(in.value.shape) : out.grad;
+  put(from, into(input));
+}
+
+void Backward::lend(Var input, const Tensor& grad) {
+  Tape::Slot& in = tape_.slot(input);
+  if (in.leaf == nullptr && !in.has_grad && in.split < 0 && !in.keep_grad && !faulty(input)) {
+    in.grad = grad;
+    in.grad_buffer = -1;
+    in.has_grad = true;
+    return;
+  }
+  put(grad, into(input));
+}
+
+void Backward::settle() {
+  for (int i = 0; i < pending_count_; ++i) {
+    const Pending& pending = pending_[static_cast<std::size_t>(i)];
+    if (pending.factor != 1) {
+      ++tape_.faults_planted_;
+      scale(pending.grad, pending.factor);
+    }
+    put(pending.grad, direct_target(pending.input));
+    tape_.arena_.release(pending.grad.data, pending.grad.bytes());
+  }
+}
+
+}  // namespace norma

@@ -1,0 +1,33 @@
+// Kernels of activation; the formulas and the contract are in norma/ops/activation.h.
+#pragma once
+
+#include "norma/base/into.h"
+#include "norma/kernels/activation_kind.h"
+#include "norma/kernels/exec.h"
+#include "norma/kernels/rows.h"
+
+namespace norma::kernels {
+
+template <class T>
+struct ActivationForward {
+  Rows<const T> x;
+  Rows<T> y;
+  Activation kind;
+};
+template <class T>
+void run(Ref, const ActivationForward<T>& a);
+void run(Cpu, const ActivationForward<float>& a);
+
+template <class T>
+struct ActivationBackward {
+  Rows<const T> x;
+  Rows<const T> dy;
+  Rows<T> dx;
+  Into dx_into;
+  Activation kind;
+};
+template <class T>
+void run(Ref, const ActivationBackward<T>& a);
+void run(Cpu, const ActivationBackward<float>& a);
+
+}  // namespace norma::kernels

@@ -1,0 +1,53 @@
+// Kernels of dyt and derf; formulas and contracts are in norma/ops/dyt.h.
+#pragma once
+
+#include <cstdint>
+
+#include "norma/base/into.h"
+#include "norma/kernels/exec.h"
+#include "norma/kernels/rows.h"
+
+namespace norma::kernels {
+
+/// The function f of y = gain·f(a·x + s) + bias.
+enum class Squash : std::uint8_t { tanh, erf };
+
+template <class T>
+struct DytForward {
+  Rows<const T> x;
+  const T* a;     // one number
+  const T* s;     // one number, or null for 0
+  const T* gain;  // (cols), or null for 1
+  const T* bias;  // (cols), or null for 0
+  Rows<T> y;
+  Squash squash;
+};
+template <class T>
+void run(Ref, const DytForward<T>& a);
+void run(Cpu, const DytForward<float>& a);
+
+template <class T>
+struct DytBackward {
+  Rows<const T> x;
+  const T* a;
+  const T* s;
+  const T* gain;
+  Rows<const T> dy;
+  Rows<T> dx;  // data null: not wanted
+  Into dx_into;
+  T* da;  // null: not wanted; the same for ds, dgain, dbias
+  Into da_into;
+  T* ds;
+  Into ds_into;
+  T* dgain;
+  Into dgain_into;
+  T* dbias;
+  Into dbias_into;
+  T* partials;  // (RowChunks(rows).count, 2·cols + 2) when any of these four is wanted
+  Squash squash;
+};
+template <class T>
+void run(Ref, const DytBackward<T>& a);
+void run(Cpu, const DytBackward<float>& a);
+
+}  // namespace norma::kernels

@@ -1,0 +1,82 @@
+#include "norma/ops/dropout.h"
+
+#include "norma/kernels/dropout.h"
+#include "norma/ops/dispatch.h"
+
+namespace norma {
+
+namespace {
+
+void require_rate(std::string_view op, double rate) {
+  if (!(rate >= 0 && rate < 1)) {
+    throw RequestError(say(op, ": rate must lie in [0, 1), got ", rate, "."));
+  }
+}
+
+kernels::DropRule rule_of(const DropSpec& spec) {
+  constexpr double kWords = 4294967296.0;
+  return {.key = spec.key,
+          .threshold = static_cast<std::uint32_t>(spec.rate * kWords),
+          .scale = 1 / (1 - spec.rate)};
+}
+
+void drop_elements(const Tensor& from, const Tensor& to, Into into, const DropSpec& spec) {
+  dispatch("dropout", from, [&](auto who, auto zero) {
+    using T = decltype(zero);
+    kernels::run(
+        who,
+        kernels::Dropout<T>{
+            .from = rows<const T>(from), .to = rows<T>(to), .into = into, .rule = rule_of(spec)});
+  });
+}
+
+void drop_samples(const Tensor& from, const Tensor& to, Into into, const DropSpec& spec) {
+  dispatch("drop_path", from, [&](auto who, auto zero) {
+    using T = decltype(zero);
+    kernels::run(who,
+                 kernels::DropPath<T>{.from = rows<const T>(from),
+                                      .to = rows<T>(to),
+                                      .into = into,
+                                      .rule = rule_of(spec),
+                                      .rows_per_sample = from.shape.rows() / from.shape[0]});
+  });
+}
+
+}  // namespace
+
+Var dropout(Var x, DropSpec spec) {
+  constexpr std::string_view kOp = "dropout";
+  require_float(kOp, "x", x);
+  require_rate(kOp, spec.rate);
+  if (spec.rate == 0 || !spec.training) return x;
+
+  Tape& tape = x.tape();
+  const Var y = tape.output(x.shape(), x.dtype());
+  drop_elements(x.value(), y.value(), Into::set, spec);
+  tape.record(kOp, {x}, {y}, [=](Backward& b) {
+    const Tensor dy = b.grad(y);
+    const WantedRows dx = wanted(b, x);
+    drop_elements(dy, dx.grad, dx.into, spec);
+  });
+  return y;
+}
+
+Var drop_path(Var x, DropSpec spec) {
+  constexpr std::string_view kOp = "drop_path";
+  require_float(kOp, "x", x);
+  require_rate(kOp, spec.rate);
+  if (x.shape().rank() < 2) throw ShapeError(kOp, "x", "(B, ...)", x.shape().text());
+  if (spec.rate == 0 || !spec.training) return x;
+
+  Tape& tape = x.tape();
+  const Var y = tape.output(x.shape(), x.dtype());
+  drop_samples(x.value(), y.value(), Into::set, spec);
+  tape.record(kOp, {x}, {y}, [=](Backward& b) {
+    const Tensor dy = b.grad(y);
+    const WantedRows dx = wanted(b, x);
+    drop_samples(dy, dx.grad, dx.into, spec);
+  });
+  return y;
+}
+
+}  // namespace norma

@@ -1,0 +1,24 @@
+// Dropout of elements and of whole samples (stochastic depth).
+#pragma once
+
+#include "norma/autograd/var.h"
+#include "norma/base/rng.h"
+
+namespace norma {
+
+struct DropSpec {
+  double rate = 0;       // probability of being dropped, in [0, 1)
+  RandomKey key = {};    // who draws: different for every step, layer and site
+  bool training = true;  // false: nothing is dropped
+};
+
+/// y = x / (1 − rate) where kept, 0 where dropped; each element on its own
+/// x (...) f32|f64, rows may be strided    y like x, or x itself when nothing can be dropped
+/// saves  nothing: the mask is a function of key, row and column, and is drawn again
+/// grads  dx
+Var dropout(Var x, DropSpec spec);
+
+/// The same for whole samples: x (B, ...), one draw per index of the first dimension.
+Var drop_path(Var x, DropSpec spec);
+
+}  // namespace norma

@@ -1,0 +1,21 @@
+// Token embedding, with learned positions if given.
+#pragma once
+
+#include "norma/autograd/var.h"
+
+namespace norma {
+
+struct EmbeddingSpec {
+  double scale = 1;          // of the result; √d in Gemma
+  Index first_position = 0;  // position of the first token of a sequence
+};
+
+/// y = scale·(table[id] + positions[first_position + t]),   t = index in the last dimension of ids
+/// ids (..., T) i32 in [0, V)    table (V, C) f32|f64    positions (Tmax, C), or absent: 0
+/// y (..., T, C) like table
+/// saves  nothing: the rule reads ids
+/// sums   of a table row in token order, of a position row in batch order
+/// grads  dtable (all rows: those of absent ids get zero), dpositions (likewise)
+Var embedding(Var ids, Var table, Var positions, EmbeddingSpec spec = {});
+
+}  // namespace norma

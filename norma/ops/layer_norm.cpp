@@ -1,0 +1,77 @@
+#include "norma/ops/layer_norm.h"
+
+#include "norma/kernels/layer_norm.h"
+#include "norma/ops/dispatch.h"
+
+namespace norma {
+
+Var layer_norm(Var x, Var gain, Var bias, LayerNormSpec spec) {
+  constexpr std::string_view kOp = "layer_norm";
+  require_float(kOp, "x", x);
+  require_same_type(kOp, x, "gain", gain);
+  require_same_type(kOp, x, "bias", bias);
+  const Index cols = x.shape().cols();
+  const Index group = spec.group == 0 ? cols : spec.group;
+  require_divides(kOp, "group", group, "the width", cols);
+  const Index gains = spec.gain_per_column ? cols : group;
+  require_shape(kOp, "gain", gain, {gains});
+  require_shape(kOp, "bias", bias, {gains});
+
+  Tape& tape = x.tape();
+  const Var y = tape.output(x.shape(), x.dtype());
+  const Shape per_group{x.shape().rows(), cols / group};
+  const Tensor mean = tape.saved(per_group, x.dtype());
+  const Tensor shift = tape.saved(per_group, x.dtype());
+  const Tensor rstd = tape.saved(per_group, x.dtype());
+  dispatch(kOp, x.value(), [&](auto who, auto zero) {
+    using T = decltype(zero);
+    kernels::run(who,
+                 kernels::LayerNormForward<T>{.x = rows<const T>(x),
+                                              .gain = elements<const T>(gain),
+                                              .bias = elements<const T>(bias),
+                                              .y = rows<T>(y),
+                                              .mean = elements<T>(mean),
+                                              .shift = elements<T>(shift),
+                                              .rstd = elements<T>(rstd),
+                                              .group = group,
+                                              .gain_per_column = spec.gain_per_column,
+                                              .gain_offset = spec.gain_offset,
+                                              .eps = spec.eps});
+  });
+  tape.pin(x);
+  tape.pin(gain);
+  tape.record(kOp, {x, gain, bias}, {y}, [=](Backward& b) {
+    const Tensor dy = b.grad(y);
+    const WantedRows dx = wanted(b, x);
+    const WantedRows dgain = wanted(b, gain);
+    const WantedRows dbias = wanted(b, bias);
+    const Index row_count = dy.shape.rows();
+    const Scratch gain_partials = b.scratch(partial_shape(row_count, gains, bool(dgain)), dy.dtype);
+    const Scratch bias_partials = b.scratch(partial_shape(row_count, gains, bool(dbias)), dy.dtype);
+    dispatch(kOp, dy, [&](auto who, auto zero) {
+      using T = decltype(zero);
+      kernels::run(
+          who,
+          kernels::LayerNormBackward<T>{.x = rows<const T>(x),
+                                        .gain = elements<const T>(gain),
+                                        .mean = elements<const T>(mean),
+                                        .shift = elements<const T>(shift),
+                                        .rstd = elements<const T>(rstd),
+                                        .dy = rows<const T>(dy),
+                                        .dx = dx.rows<T>(),
+                                        .dx_into = dx.into,
+                                        .dgain = dgain.data<T>(),
+                                        .dgain_into = dgain.into,
+                                        .dbias = dbias.data<T>(),
+                                        .dbias_into = dbias.into,
+                                        .gain_partials = elements<T>(gain_partials.tensor()),
+                                        .bias_partials = elements<T>(bias_partials.tensor()),
+                                        .group = group,
+                                        .gain_per_column = spec.gain_per_column,
+                                        .gain_offset = spec.gain_offset});
+    });
+  });
+  return y;
+}
+
+}  // namespace norma

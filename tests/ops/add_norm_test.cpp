@@ -1,0 +1,107 @@
+#include "norma/ops/add_norm.h"
+
+#include <gtest/gtest.h>
+
+#include "norma/ops/layer_norm.h"
+#include "norma/ops/rms_norm.h"
+#include "tests/support/expect.h"
+#include "tests/support/run_op.h"
+
+namespace norma::test {
+namespace {
+
+TEST(AddNorm, SumIsScaledXPlusB) {
+  const OwnedTensor x = numbers({1, 3}, DType::f32, {1, 2, 3});
+  const OwnedTensor b = numbers({1, 3}, DType::f32, {10, 20, 30});
+  const OwnedTensor sum = run_op([&](Tape& tape) {
+    return add_norm(tape.constant(x.tensor), tape.constant(b.tensor), {}, {}, {.scale = 2}).sum;
+  });
+  EXPECT_TRUE(same_bits(sum.tensor, numbers({1, 3}, DType::f32, {12, 24, 36}).tensor));
+}
+
+TEST(AddNorm, NormIsThatOfTheSum) {
+  const OwnedTensor x = normals({3, 300}, DType::f32, 1);
+  const OwnedTensor b = normals({3, 300}, DType::f32, 2);
+  TestLeaf gain({300}, DType::f32, 3);
+  TestLeaf bias({300}, DType::f32, 4);
+  for (const AddNormKind kind : {AddNormKind::rms, AddNormKind::layer}) {
+    Tape tape;
+    const bool layer = kind == AddNormKind::layer;
+    const Var g = tape.watch(gain);
+    const Var s = layer ? tape.watch(bias) : Var{};
+    const AddNormResult fused = add_norm(
+        tape.constant(x.tensor), tape.constant(b.tensor), g, s, {.norm = kind, .eps = 1e-5});
+    const Var apart =
+        layer ? layer_norm(fused.sum, g, s, {.eps = 1e-5}) : rms_norm(fused.sum, g, {.eps = 1e-5});
+    EXPECT_TRUE(close(fused.normed.value(), apart.value(), 1e-6));
+  }
+}
+
+TEST(AddNorm, GradientOfBIsThatOfXWithoutTheScale) {
+  TestLeaf x({3, 20}, DType::f64, 5);
+  TestLeaf b({3, 20}, DType::f64, 6);
+  const OwnedTensor seed = normals({3, 20}, DType::f64, 7);
+  run_op(
+      [&](Tape& tape) {
+        return add_norm(tape.watch(x), tape.watch(b), {}, {}, {.scale = 4}).normed;
+      },
+      seed.tensor);
+  const OwnedTensor want =
+      tabulated({3, 20}, DType::f64, [&](Index r, Index c) { return 4 * value_at(b.grad, r, c); });
+  EXPECT_TRUE(close(x.grad, want.tensor, 1e-15));
+}
+
+TEST(AddNorm, OnlyTheSumMayBeUsed) {
+  TestLeaf x({2, 9}, DType::f32, 8);
+  TestLeaf b({2, 9}, DType::f32, 9);
+  TestLeaf gain({9}, DType::f32, 10);
+  const OwnedTensor seed = normals({2, 9}, DType::f32, 11);
+  run_op(
+      [&](Tape& tape) { return add_norm(tape.watch(x), tape.watch(b), tape.watch(gain), {}).sum; },
+      seed.tensor);
+  EXPECT_TRUE(same_bits(x.grad, seed.tensor));
+  EXPECT_TRUE(same_bits(b.grad, seed.tensor));
+  for (Index c = 0; c < 9; ++c) EXPECT_EQ(value_at(gain.grad, 0, c), 0);
+}
+
+TEST(AddNorm, BothAddendsMayBeTheSame) {
+  TestLeaf x({2, 9}, DType::f64, 12);
+  TestLeaf doubled({2, 9}, DType::f64, 12);
+  const OwnedTensor seed = normals({2, 9}, DType::f64, 13);
+  run_op(
+      [&](Tape& tape) {
+        const Var v = tape.watch(x);
+        return add_norm(v, v, {}, {}).normed;
+      },
+      seed.tensor);
+  // rms_norm(2x) has the gradient of rms_norm(x') times 2, x' = 2x.
+  for_each_place({2, 9}, [&](Index r, Index c) {
+    set_value(doubled.value, r, c, 2 * value_at(x.value, r, c));
+  });
+  run_op([&](Tape& tape) { return rms_norm(tape.watch(doubled), {}); }, seed.tensor);
+  const OwnedTensor want = tabulated(
+      {2, 9}, DType::f64, [&](Index r, Index c) { return 2 * value_at(doubled.grad, r, c); });
+  EXPECT_TRUE(close(x.grad, want.tensor, 1e-12));
+}
+
+TEST(AddNorm, SaysWhatItWanted) {
+  Tape tape;
+  const OwnedTensor x = normals({2, 6}, DType::f32, 14);
+  const OwnedTensor narrow = normals({2, 5}, DType::f32, 15);
+  const OwnedTensor f64 = normals({2, 6}, DType::f64, 16);
+  const OwnedTensor five = normals({5}, DType::f32, 17);
+  const Var v = tape.constant(x.tensor);
+  const Var wrong = tape.constant(five.tensor);
+  EXPECT_TRUE(throws<RequestError>([&] { add_norm(v, tape.constant(narrow.tensor), {}, {}); },
+                                   {"add_norm", "b ", "(2, 6)", "(2, 5)"}));
+  EXPECT_TRUE(throws<RequestError>([&] { add_norm(v, tape.constant(f64.tensor), {}, {}); },
+                                   {"add_norm", "b ", "f32", "f64"}));
+  EXPECT_TRUE(
+      throws<RequestError>([&] { add_norm(v, v, wrong, {}); }, {"add_norm", "gain", "(6)", "(5)"}));
+  EXPECT_TRUE(
+      throws<RequestError>([&] { add_norm(v, v, {}, wrong); }, {"add_norm", "bias", "(6)", "(5)"}));
+  EXPECT_TRUE(throws<RequestError>([&] { add_norm(v, {}, {}, {}); }, {"add_norm", "b is missing"}));
+}
+
+}  // namespace
+}  // namespace norma::test
