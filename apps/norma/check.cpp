@@ -53,6 +53,7 @@ checks::Condition parse_condition(const std::string& text) {
 }
 
 std::vector<CaseId> cases_for(const OpCheck& check, const CheckRequest& request) {
+  if (!request.condition.empty()) parse_condition(request.condition);  // refuses unknown names
   if (!request.variant.empty() &&
       std::find(check.variants.begin(), check.variants.end(), request.variant) ==
           check.variants.end()) {
@@ -202,12 +203,15 @@ int run_check(const CheckRequest& request) {
   } else {
     chosen.push_back(&checks::find_check(request.op));
   }
+  std::vector<std::vector<CaseId>> planned;  // all requests are judged before anything is printed
+  for (const OpCheck* check : chosen) planned.push_back(cases_for(*check, request));
   const Stopwatch watch;
   std::size_t cases = 0;
   std::vector<std::string> failures;
   if (!request.json) print_header();
-  for (const OpCheck* check : chosen) {
-    const Summary summary = check_op(*check, cases_for(*check, request), request.dtype == "f64");
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const OpCheck* check = chosen[i];
+    const Summary summary = check_op(*check, planned[i], request.dtype == "f64");
     cases += summary.cases;
     failures.insert(failures.end(), summary.failures.begin(), summary.failures.end());
     request.json ? print_json(*check, summary) : print_row(*check, summary);

@@ -9,6 +9,7 @@
 #include "apps/norma/requests.h"
 #include "norma/base/build_info.h"
 #include "norma/base/error.h"
+#include "norma/base/text.h"
 
 namespace {
 
@@ -68,6 +69,23 @@ Verb declare_doctor(CLI::App& app, CLI::App*& verb) {
   return [request] { return norma::app::run_doctor(*request); };
 }
 
+/// CLI11 says only that a verb is missing when one is misspelt; this names the nearest.
+void refuse_unknown_verb(const CLI::App& app, int argc, char** argv, int at) {
+  if (at >= argc || argv[at][0] == '-') return;
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (verb->get_name() == argv[at]) {
+      if (verb->get_require_subcommand_min() > 0) refuse_unknown_verb(*verb, argc, argv, at + 1);
+      return;
+    }
+    names.push_back(verb->get_name());
+  }
+  const std::string near = norma::nearest_word(argv[at], names);
+  throw norma::RequestError(norma::say("there is no verb ", argv[at], ".",
+                                       near.empty() ? "" : norma::say(" Did you mean ", near, "?"),
+                                       " See norma --help."));
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Norma trains Transformers whose normalization is designed."};
   app.name("norma");
@@ -88,6 +106,7 @@ int run(int argc, char** argv) {
   entries[2].run = declare_bench_train(*bench, entries[2].verb);
   entries[3].run = declare_doctor(app, entries[3].verb);
 
+  refuse_unknown_verb(app, argc, argv, 1);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version

@@ -24,14 +24,14 @@ void Tape::seed(Var root, const Tensor& with) {
   if (s.leaf != nullptr) {
     throw RequestError("backward: the root is a leaf; its gradient is the seed itself.");
   }
-  const bool first = !s.has_grad;
-  if (first) new_grad(s);
-  if (!with) {
-    fill(s.grad, 1);
-  } else if (first) {
-    copy(with, s.grad);
-  } else {
+  if (!s.has_grad) {
+    new_grad(s);
+    fill(s.grad, 0);
+  }
+  if (with) {
     add(with, s.grad);
+  } else {
+    set_value(s.grad, 0, 0, value_at(s.grad, 0, 0) + 1);
   }
 }
 
@@ -51,6 +51,7 @@ void Tape::backward(std::span<const Var> roots, std::span<const Tensor> seeds, B
 }
 
 void Tape::walk(std::size_t first, std::size_t last, bool keep) {
+  const std::int32_t former_label = label_;
   for (std::size_t i = last; i-- > first;) {
     Backward context(*this, entries_[i]);
     const Entry& entry = context.entry_;
@@ -59,6 +60,11 @@ void Tape::walk(std::size_t first, std::size_t last, bool keep) {
           return slots_[static_cast<std::size_t>(id)].has_grad;
         });
     if (reached) {
+      if (entry.spent) {
+        throw Error(say("backward: the values of ", entry.op, " were given back by an earlier "
+                        "backward; give that one keep = true."));
+      }
+      label_ = entry.label;  // what a recomputed block records stands below its own label
       const Stopwatch watch;
       entry.call(entry.closure, context);
       if (profile_ != nullptr) profile_->row(entry.op).backward_s += watch.seconds();
@@ -69,8 +75,12 @@ void Tape::walk(std::size_t first, std::size_t last, bool keep) {
       Slot& out = slots_[static_cast<std::size_t>(entry.outputs[static_cast<std::size_t>(k)])];
       if (!out.keep_grad) drop_grad(out);
     }
-    if (!keep) release_allocations(entry.first_allocation, entry.last_allocation);
+    if (!keep) {
+      release_allocations(entry.first_allocation, entry.last_allocation);
+      entries_[i].spent = true;
+    }
   }
+  label_ = former_label;
 }
 
 Tensor Tape::grad(Var v) const {
@@ -157,7 +167,7 @@ Backward::Target Backward::direct_target(Var input) {
 }
 
 void Backward::pass(Var input, Var output) {
-  if (!wants(input)) return;
+  if (!wants(input) || !has_grad(output)) return;
   Tape::Slot& out = tape_.slot(output);
   Tape::Slot& in = tape_.slot(input);
   const bool may_share = in.leaf == nullptr && !in.has_grad && in.split < 0 && out.split < 0 &&

@@ -47,9 +47,11 @@ Var recompute(Tape& tape, std::initializer_list<Var> inputs, Block block) {
         tape.slot(fresh[i]).pinned = true;
       }
       const Var again = block(std::span<const Var>(fresh.data(), count));
-      tape.seed(again, dy);
-      tape.walk(mark.entries, tape.entry_count(), false);
-      tape.drop_grad(tape.slot(again));
+      if (again.needs_grad()) {
+        tape.seed(again, dy);
+        tape.walk(mark.entries, tape.entry_count(), false);
+        tape.drop_grad(tape.slot(again));
+      }
       for (std::size_t i = 0; i < count; ++i) {
         if (!tape.slot(fresh[i]).has_grad) continue;
         b.pass(given[i], fresh[i]);

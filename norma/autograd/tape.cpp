@@ -33,6 +33,7 @@ DType Var::dtype() const { return tape_->slot(*this).value.dtype; }
 bool Var::needs_grad() const { return tape_ != nullptr && tape_->slot(*this).needs_grad; }
 
 Var Var::detach() const {
+  tape_->pin(*this);  // the memory now has a second reader
   Tape::Slot slot = tape_->slot(*this);
   slot.leaf = nullptr;
   slot.needs_grad = false;
@@ -47,7 +48,7 @@ Var Var::detach() const {
 // --- building ------------------------------------------------------------------------------------
 
 const Tape::Slot& Tape::slot(Var v) const {
-  if (v.tape_ != this || v.id_ < 0 || static_cast<std::size_t>(v.id_) >= slots_.size()) {
+  if (v.tape_ != this || v.round_ != round_ || v.id_ < 0 || static_cast<std::size_t>(v.id_) >= slots_.size()) {
     throw Error("a Var was used with a tape that does not know it (was the tape reset?).");
   }
   return slots_[static_cast<std::size_t>(v.id_)];
@@ -55,7 +56,7 @@ const Tape::Slot& Tape::slot(Var v) const {
 
 Var Tape::add_slot(Slot slot) {
   slots_.push_back(slot);
-  return Var(this, static_cast<std::int32_t>(slots_.size()) - 1);
+  return Var(this, static_cast<std::int32_t>(slots_.size()) - 1, round_);
 }
 
 Tensor Tape::allocate(Shape shape, DType dtype) {
@@ -117,12 +118,16 @@ bool Tape::begin_entry(std::string_view op,
                        std::initializer_list<Var> inputs,
                        std::span<const Var> outputs,
                        bool always) {
+  if (inputs.size() > kMaxInputs || outputs.size() > kMaxOutputs) {
+    throw Error(say(op, ": an op has at most ", kMaxInputs, " inputs and ", kMaxOutputs,
+                    " outputs."));
+  }
   Entry entry;
   entry.op = op;
   entry.label = label_;
   bool wanted = always;
   for (const Var input : inputs) {
-    wanted = wanted || (input && slot(input).needs_grad);
+    wanted = (input && slot(input).needs_grad) || wanted;
     entry.inputs[static_cast<std::size_t>(entry.input_count++)] = input ? input.id_ : -1;
   }
   for (const Var output : outputs) {
@@ -156,6 +161,12 @@ void Tape::record_without_gradient(std::string_view op,
 }
 
 void Tape::record_split(std::string_view op, Var input, std::span<const Var> outputs) {
+  Index columns = 0;
+  for (const Var output : outputs) columns += slot(output).value.shape.cols();
+  if (columns != slot(input).value.shape.cols()) {
+    throw RequestError(say(op, ": the parts must cover all ", slot(input).value.shape.cols(),
+                           " columns, got ", columns, "."));
+  }
   if (!begin_entry(op, {input}, outputs, false)) return;
   const auto split = static_cast<std::int32_t>(splits_.size());
   splits_.push_back({input.id_, -1, Tensor{}});
@@ -171,7 +182,7 @@ void Tape::record_split(std::string_view op, Var input, std::span<const Var> out
     std::int32_t split;
     void operator()(Backward& b) const {
       Split& s = tape->splits_[static_cast<std::size_t>(split)];
-      const Var in(tape, s.input);
+      const Var in(tape, s.input, tape->round_);
       // Columns that nobody used have gradient zero.
       for (int i = 0; i < b.entry_.output_count; ++i) {
         Slot& out =
@@ -274,6 +285,7 @@ void Tape::reset(Index step) {
   recorded_allocations_ = 0;
   label_ = -1;
   step_ = step;
+  ++round_;
 }
 
 Tape::Mark Tape::mark() const {

@@ -239,6 +239,7 @@ class Tape {
     std::int32_t label = -1;
     std::size_t first_allocation = 0;
     std::size_t last_allocation = 0;
+    bool spent = false;  // its values were given back
     void* closure = nullptr;
     void (*call)(void*, Backward&) = nullptr;
   };
@@ -296,6 +297,7 @@ class Tape {
   std::size_t recorded_allocations_ = 0;  // allocations that already belong to an entry
   std::int32_t label_ = -1;
   Index step_ = 0;
+  std::uint32_t round_ = 0;  // counts resets
   bool recording_ = true;
   bool trace_ = false;
   Profile* profile_ = nullptr;

@@ -26,9 +26,10 @@ class Var {
  private:
   friend class Tape;
   friend class Backward;
-  Var(Tape* tape, std::int32_t id) : tape_(tape), id_(id) {}
+  Var(Tape* tape, std::int32_t id, std::uint32_t round) : tape_(tape), id_(id), round_(round) {}
   Tape* tape_ = nullptr;
   std::int32_t id_ = -1;
+  std::uint32_t round_ = 0;  // which reset of the tape it belongs to
 };
 
 /// Where a value and its gradient live when they outlive the step: a parameter, or an input whose

@@ -21,7 +21,7 @@ std::size_t ParamStore::add_fused(std::initializer_list<ParamSpec> parts) {
   Index rows = 0;
   Index offset = total_;
   const Index cols = parts.begin()->shape.cols();
-  for (const ParamSpec& part : parts) {
+  for (const ParamSpec& part : parts) {  // check all before declaring any
     for (const Param& other : params_) {
       if (other.name == part.name)
         throw RequestError(say("two parameters are named ", part.name, "."));
@@ -30,6 +30,8 @@ std::size_t ParamStore::add_fused(std::initializer_list<ParamSpec> parts) {
       throw ShapeError(
           part.name, "a part of a fused matrix", say("(rows, ", cols, ")"), part.shape.text());
     }
+  }
+  for (const ParamSpec& part : parts) {
     params_.push_back({part.name, part.shape, part.tags, offset, leaf});
     offset += part.shape.count();
     rows += part.shape.rows();
@@ -82,6 +84,7 @@ const Param& ParamStore::find(const std::string& name) const {
 }
 
 void ParamStore::freeze(const std::string& name, bool frozen) {
+  if (leaves_.empty()) throw Error("parameters must be allocated before they are frozen.");
   const std::size_t leaf = find(name).leaf;
   bool wanted = false;
   for (Param& param : params_) {

@@ -64,6 +64,9 @@ kernels::AttentionShape shape_of(
   if (extras.log_scale && !spec.log_length) {
     throw RequestError(say(kOp, ": log_scale needs log_length."));
   }
+  if (!(spec.softcap >= 0)) {
+    throw RequestError(say(kOp, ": softcap must be 0 (none) or positive, got ", spec.softcap, "."));
+  }
   check_lengths(extras.lengths, batch, k.shape()[1]);
   return {.batch = batch,
           .queries = q.shape()[1],

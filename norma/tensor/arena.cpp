@@ -42,20 +42,21 @@ Arena::FreeList& Arena::free_list(std::size_t bytes) {
 }
 
 void* Arena::bump(std::size_t bytes) {
-  while (chunk_ < chunks_.size() && offset_ + bytes > chunks_[chunk_].bytes()) {
-    ++chunk_;
-    offset_ = 0;
+  std::size_t chunk = chunk_;
+  std::size_t offset = offset_;
+  while (chunk < chunks_.size() && offset + bytes > chunks_[chunk].bytes()) {
+    ++chunk;
+    offset = 0;
   }
-  if (chunk_ == chunks_.size()) {
+  if (chunk == chunks_.size()) {
     const std::size_t regular =
         std::min(kFirstChunkBytes << std::min<std::size_t>(chunks_.size(), 16), kLargestChunkBytes);
-    chunks_.emplace_back(std::max(bytes, regular), device_);
-    offset_ = 0;
+    chunks_.emplace_back(std::max(bytes, regular), device_);  // may throw: nothing has changed yet
     forbid(chunks_.back().data(), chunks_.back().bytes());
   }
-  void* block = chunks_[chunk_].data() + offset_;
-  offset_ += bytes;
-  return block;
+  chunk_ = chunk;
+  offset_ = offset + bytes;
+  return chunks_[chunk].data() + offset;
 }
 
 void* Arena::allocate(std::size_t bytes) {
