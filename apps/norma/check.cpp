@@ -204,6 +204,7 @@ int run_check(const CheckRequest& request) {
     chosen.push_back(&checks::find_check(request.op));
   }
   std::vector<std::vector<CaseId>> planned;  // all requests are judged before anything is printed
+  planned.reserve(chosen.size());
   for (const OpCheck* check : chosen) planned.push_back(cases_for(*check, request));
   const Stopwatch watch;
   std::size_t cases = 0;

@@ -81,7 +81,9 @@ void refuse_unknown_verb(const CLI::App& app, int argc, char** argv, int at) {
     names.push_back(verb->get_name());
   }
   const std::string near = norma::nearest_word(argv[at], names);
-  throw norma::RequestError(norma::say("there is no verb ", argv[at], ".",
+  throw norma::RequestError(norma::say("there is no verb ",
+                                       argv[at],
+                                       ".",
                                        near.empty() ? "" : norma::say(" Did you mean ", near, "?"),
                                        " See norma --help."));
 }

@@ -61,7 +61,9 @@ void Tape::walk(std::size_t first, std::size_t last, bool keep) {
         });
     if (reached) {
       if (entry.spent) {
-        throw Error(say("backward: the values of ", entry.op, " were given back by an earlier "
+        throw Error(say("backward: the values of ",
+                        entry.op,
+                        " were given back by an earlier "
                         "backward; give that one keep = true."));
       }
       label_ = entry.label;  // what a recomputed block records stands below its own label

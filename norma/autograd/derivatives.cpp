@@ -34,6 +34,9 @@ class Moves {
                                name_of(d.leaf->value.dtype),
                                "."));
       }
+      if (!d.leaf->needs_grad) {
+        throw RequestError("products with derivatives need leaves that want a gradient.");
+      }
       if (!(d.along.shape == d.leaf->value.shape)) {
         throw ShapeError(
             "derivatives", "a direction", d.leaf->value.shape.text(), d.along.shape.text());

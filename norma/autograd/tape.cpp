@@ -48,7 +48,8 @@ Var Var::detach() const {
 // --- building ------------------------------------------------------------------------------------
 
 const Tape::Slot& Tape::slot(Var v) const {
-  if (v.tape_ != this || v.round_ != round_ || v.id_ < 0 || static_cast<std::size_t>(v.id_) >= slots_.size()) {
+  if (v.tape_ != this || v.round_ != round_ || v.id_ < 0 ||
+      static_cast<std::size_t>(v.id_) >= slots_.size()) {
     throw Error("a Var was used with a tape that does not know it (was the tape reset?).");
   }
   return slots_[static_cast<std::size_t>(v.id_)];
@@ -111,7 +112,8 @@ Tensor Tape::saved(Shape shape, DType dtype) { return allocate(shape, dtype); }
 
 bool Tape::may_overwrite(Var v) const {
   const Slot& s = slot(v);
-  return s.allocation >= 0 && !s.pinned && s.value.contiguous();
+  return s.allocation >= 0 && !s.pinned && s.value.contiguous() &&
+         !allocations_[static_cast<std::size_t>(s.allocation)].kept;
 }
 
 bool Tape::begin_entry(std::string_view op,
@@ -119,8 +121,8 @@ bool Tape::begin_entry(std::string_view op,
                        std::span<const Var> outputs,
                        bool always) {
   if (inputs.size() > kMaxInputs || outputs.size() > kMaxOutputs) {
-    throw Error(say(op, ": an op has at most ", kMaxInputs, " inputs and ", kMaxOutputs,
-                    " outputs."));
+    throw Error(
+        say(op, ": an op has at most ", kMaxInputs, " inputs and ", kMaxOutputs, " outputs."));
   }
   Entry entry;
   entry.op = op;
@@ -164,8 +166,12 @@ void Tape::record_split(std::string_view op, Var input, std::span<const Var> out
   Index columns = 0;
   for (const Var output : outputs) columns += slot(output).value.shape.cols();
   if (columns != slot(input).value.shape.cols()) {
-    throw RequestError(say(op, ": the parts must cover all ", slot(input).value.shape.cols(),
-                           " columns, got ", columns, "."));
+    throw RequestError(say(op,
+                           ": the parts must cover all ",
+                           slot(input).value.shape.cols(),
+                           " columns, got ",
+                           columns,
+                           "."));
   }
   if (!begin_entry(op, {input}, outputs, false)) return;
   const auto split = static_cast<std::int32_t>(splits_.size());

@@ -27,6 +27,8 @@ JsonLine& JsonLine::add(std::string_view key, bool value) {
   fields_->object[std::string(key)] = value;
   return *this;
 }
-std::string JsonLine::text() const { return fields_->object.dump(); }
+std::string JsonLine::text() const {
+  return fields_->object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
 
 }  // namespace norma

@@ -12,7 +12,7 @@ std::string to_text(double value) { return fmt::format("{:.6g}", value); }
 std::string fixed(double value, int digits) { return fmt::format("{:.{}f}", value, digits); }
 std::string scientific(double value, int digits) { return fmt::format("{:.{}e}", value, digits); }
 
-std::string pad_left(std::string text, std::size_t width) {
+std::string pad_left(const std::string& text, std::size_t width) {
   return text.size() >= width ? text : std::string(width - text.size(), ' ') + text;
 }
 

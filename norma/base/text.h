@@ -29,7 +29,7 @@ std::string say(const Parts&... parts) {
 
 std::string fixed(double value, int digits);       // 3.14
 std::string scientific(double value, int digits);  // 3.1e+00
-std::string pad_left(std::string text, std::size_t width);
+std::string pad_left(const std::string& text, std::size_t width);
 std::string pad_right(std::string text, std::size_t width);
 std::string human_bytes(double bytes);  // 1.5 GiB
 

@@ -1,6 +1,7 @@
 // Who computes. Every kernel is a function `run(who, arguments)`, overloaded on the first:
 //   Ref  plain loops in f32 or f64, one thread: the definition of the op
 //   Cpu  f32, OpenMP and SIMD
+//   CpuThread  the same on the calling thread alone, for use inside a parallel loop
 // An op page is written once; ops/dispatch.h picks the overload from the tensor's device and type.
 #pragma once
 
@@ -8,5 +9,6 @@ namespace norma::kernels {
 
 struct Ref {};
 struct Cpu {};
+struct CpuThread {};
 
 }  // namespace norma::kernels

@@ -10,7 +10,8 @@
 namespace norma::kernels {
 
 /// C (m, n) = alpha·op(A) (m, k) · op(B) (k, n) + beta·C. beta = 0 does not read C.
-/// Called from inside a parallel region it runs on the calling thread alone.
+/// On Cpu the product is cut into tiles that depend on its size alone, so the bits do not depend on
+/// the thread count. (A library that splits k over its threads would not keep that promise.)
 template <class T>
 struct Gemm {
   bool trans_a = false;
@@ -30,6 +31,7 @@ struct Gemm {
 template <class T>
 void run(Ref, const Gemm<T>& g);
 void run(Cpu, const Gemm<float>& g);
+void run(CpuThread, const Gemm<float>& g);
 
 /// "oneDNN 2.6.3" or "Eigen 3.4.0": who multiplies in f32.
 std::string gemm_library();

@@ -1,5 +1,7 @@
 #include "norma/nn/param_store.h"
 
+#include <algorithm>
+
 #include "norma/base/error.h"
 #include "norma/base/text.h"
 #include "norma/tensor/plain.h"
@@ -17,15 +19,18 @@ std::size_t ParamStore::add(ParamSpec spec) { return add_fused({std::move(spec)}
 
 std::size_t ParamStore::add_fused(std::initializer_list<ParamSpec> parts) {
   if (!leaves_.empty()) throw Error("parameters must be declared before they are allocated.");
+  if (parts.size() == 0) throw RequestError("a fused matrix needs at least one part.");
   const std::size_t leaf = leaf_shapes_.size();
   Index rows = 0;
   Index offset = total_;
   const Index cols = parts.begin()->shape.cols();
+  std::vector<std::string> names;
+  for (const Param& other : params_) names.push_back(other.name);
   for (const ParamSpec& part : parts) {  // check all before declaring any
-    for (const Param& other : params_) {
-      if (other.name == part.name)
-        throw RequestError(say("two parameters are named ", part.name, "."));
+    if (std::find(names.begin(), names.end(), part.name) != names.end()) {
+      throw RequestError(say("two parameters are named ", part.name, "."));
     }
+    names.push_back(part.name);
     if (parts.size() > 1 && (part.shape.rank() != 2 || part.shape.cols() != cols)) {
       throw ShapeError(
           part.name, "a part of a fused matrix", say("(rows, ", cols, ")"), part.shape.text());

@@ -27,9 +27,9 @@ struct AttentionSpec {
 
 /// Learned or given values that most attentions do without.
 struct AttentionExtras {
-  Var temperature;  // (1) or (heads)
-  Var log_scale;    // (heads), with log_length: s_h in s_h·ln(n)
-  Var lengths;      // i32 (B): tokens after the length are padding
+  Var temperature{};  // (1) or (heads)
+  Var log_scale{};    // (heads), with log_length: s_h in s_h·ln(n)
+  Var lengths{};      // i32 (B): tokens after the length are padding
 };
 
 /// ℓ_ij = scale·τ_h·s_h·ln(n_i)·⟨q_i, k_j⟩,  z = C·tanh(ℓ/C),  o_i = Σ_j softmax_j(z_ij)·v_j

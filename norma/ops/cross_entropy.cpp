@@ -1,6 +1,5 @@
 #include "norma/ops/cross_entropy.h"
 
-#include "norma/base/threads.h"
 #include "norma/kernels/cross_entropy.h"
 #include "norma/ops/dispatch.h"
 #include "norma/tensor/plain.h"
@@ -11,136 +10,152 @@ namespace {
 
 constexpr std::string_view kOp = "cross_entropy";
 
-void check_range(std::string_view name, double value, double most, std::string_view range) {
-  if (!(value >= 0 && value <= most)) {
-    throw RequestError(say(kOp, ": ", name, " must lie in ", range, ", got ", value, "."));
+void check_spec(const CrossEntropySpec& spec, Var scale) {
+  if (!(spec.smoothing >= 0 && spec.smoothing < 1)) {
+    throw RequestError(say(kOp, ": smoothing must be in [0, 1), got ", spec.smoothing, "."));
+  }
+  if (!(spec.softcap >= 0)) {
+    throw RequestError(
+        say(kOp, ": softcap must be positive, or 0 for none, got ", spec.softcap, "."));
+  }
+  if (!(spec.z_loss >= 0)) {
+    throw RequestError(say(kOp, ": z_loss must not be negative, got ", spec.z_loss, "."));
+  }
+  if (!(spec.tokens >= 0)) {
+    throw RequestError(
+        say(kOp, ": tokens must be positive, or 0 for those that count, got ", spec.tokens, "."));
+  }
+  if (spec.precondition != 0 && !scale) {
+    throw RequestError(
+        say(kOp, ": precondition ", spec.precondition, " needs a scale per class, got none."));
   }
 }
 
-/// Checks class ids; returns how many tokens count.
-Index count_tokens(Var targets, Index classes) {
-  Index valid = 0;
-  const auto ids = targets.value().elements<const std::int32_t>();
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] < -1 || ids[i] >= classes) {
+void check_soft(Var logits, Var targets) {
+  require_same_type(kOp, logits, "targets", targets);
+  require_shape(kOp, "targets", targets, logits.shape());
+  if (targets.needs_grad()) {
+    throw RequestError(
+        say(kOp, " has no gradient for its targets; detach() them if that is what you mean."));
+  }
+}
+
+/// Checks every id and counts the tokens that are not ignored.
+Index count_tokens(Var logits, Var targets) {
+  const Index row_count = logits.shape().rows();
+  const Index classes = logits.shape().cols();
+  if (targets.shape().count() != row_count) {
+    throw ShapeError(kOp, "targets", say("(N) with N = ", row_count), targets.shape().text());
+  }
+  const std::int32_t* ids = elements<const std::int32_t>(targets);
+  Index counted = 0;
+  for (Index r = 0; r < row_count; ++r) {
+    if (ids[r] < -1 || ids[r] >= classes) {
       throw RequestError(say(kOp,
                              ": target ",
-                             i,
+                             r,
                              " is ",
-                             ids[i],
+                             ids[r],
                              ", but there are ",
                              classes,
                              " classes (-1 ignores a token)."));
     }
-    valid += ids[i] >= 0 ? 1 : 0;
+    if (ids[r] >= 0) ++counted;
   }
-  if (valid == 0) throw RequestError(say(kOp, ": every target is ignored, so there is no loss."));
-  return valid;
+  return counted;
 }
 
-void check_inputs(Var logits, Var targets, Var scale, const CrossEntropySpec& spec) {
-  require_float(kOp, "logits", logits);
-  if (!targets) throw RequestError(say(kOp, ": targets are missing."));
-  const Shape shape = logits.shape();
-  if (targets.dtype() == DType::i32) {
-    if (targets.value().count() != shape.rows()) {
-      throw ShapeError(kOp, "targets", say("(N) with N = ", shape.rows()), targets.shape().text());
-    }
+/// What the sum over tokens is divided by.
+double divisor_of(const CrossEntropySpec& spec, Index counted) {
+  if (spec.tokens > 0) return spec.tokens;
+  if (counted == 0) {
+    throw RequestError(say(kOp,
+                           ": every target is ignored, so there is no mean; give the number "
+                           "of tokens to divide by."));
+  }
+  return static_cast<double>(counted);
+}
+
+/// The gradient of an input is factor·from.
+void put_scaled(Backward& b, Var input, const Tensor& from, double factor) {
+  if (!b.wants(input)) return;
+  const Backward::Target target = b.into(input);
+  if (target.into == Into::set) {
+    copy(from, target.grad);
+    if (factor != 1) scale(target.grad, factor);
   } else {
-    require_same_type(kOp, logits, "targets", targets);
-    require_shape(kOp, "targets", targets, shape);
-    if (targets.needs_grad()) {
-      throw RequestError(say(kOp, ": soft targets have no gradient; detach() them."));
-    }
+    add_scaled(from, factor, target.grad);
   }
-  require_same_type(kOp, logits, "scale", scale);
-  require_shape(kOp, "scale", scale, {shape.cols()});
-  check_range("smoothing", spec.smoothing, 1, "[0, 1]");
-  check_range("softcap", spec.softcap, 1e30, "[0, 1e30]");
-  check_range("z_loss", spec.z_loss, 1e30, "[0, 1e30]");
-  check_range("tokens", spec.tokens, 1e30, "[0, 1e30]");
-  if (spec.precondition != 0 && !scale) {
-    throw RequestError(say(kOp, ": precondition needs a scale."));
-  }
-}
-
-/// Adds or sets `from` times a number.
-void put_scaled(const Tensor& from, double factor, const WantedRows& to) {
-  if (to.into == Into::set) fill(to.grad, 0);
-  add_scaled(from, factor, to.grad);
 }
 
 }  // namespace
 
 CrossEntropyResult cross_entropy(Var logits, Var targets, Var scale, CrossEntropySpec spec) {
-  check_inputs(logits, targets, scale, spec);
-  const Index N = logits.shape().rows();
-  const Index V = logits.shape().cols();
+  require_float(kOp, "logits", logits);
+  if (!targets) throw RequestError(say(kOp, ": targets are missing."));
+  require_same_type(kOp, logits, "scale", scale);
+  const Index classes = logits.shape().cols();
+  const Index row_count = logits.shape().rows();
+  require_shape(kOp, "scale", scale, {classes});
+  check_spec(spec, scale);
   const bool hard = targets.dtype() == DType::i32;
-  const double tokens =
-      hard ? static_cast<double>(count_tokens(targets, V)) : static_cast<double>(N);
-  const double weight = 1 / (spec.tokens > 0 ? spec.tokens : tokens);
+  if (!hard) check_soft(logits, targets);
+  const double tokens = divisor_of(spec, hard ? count_tokens(logits, targets) : row_count);
 
   Tape& tape = logits.tape();
-  const bool in_place = tape.may_overwrite(logits);
+  const DType dtype = logits.dtype();
+  const Var loss = tape.output({1}, dtype);
+  const Var token_losses = tape.output({row_count}, dtype);
+  // Without a wish for gradients the logits stay as they are.
+  const bool scale_wanted = tape.recording() && scale.needs_grad();
+  const bool wanted_at_all = scale_wanted || (tape.recording() && logits.needs_grad());
+  const bool in_place = wanted_at_all && tape.may_overwrite(logits);
   const Tensor u = logits.value();
-  const Tensor du = in_place ? u : tape.saved(logits.shape(), logits.dtype());
-  const bool dscale_wanted = scale.needs_grad();
-  const Tensor dscale = dscale_wanted ? tape.saved({V}, logits.dtype()) : Tensor{};
-  const Var token_losses = tape.output({N}, logits.dtype());
-  const Var loss = tape.output({1}, logits.dtype());
+  Tensor du;
+  if (wanted_at_all) du = in_place ? u : tape.saved(logits.shape(), dtype);
+  const Tensor dscale = scale_wanted ? tape.saved({classes}, dtype) : Tensor{};
   {
-    const Scratch scales = tape.scratch({2, V}, logits.dtype());
-    const Scratch row = tape.scratch({thread_count(), V}, logits.dtype());
-    const Scratch partials = tape.scratch(partial_shape(N, V, dscale_wanted), logits.dtype());
+    const Scratch losses = tape.scratch({row_count}, DType::f64);
+    const Scratch factors = tape.scratch({scale ? 2 * classes : 1}, DType::f64);
+    const Scratch partials = tape.scratch(partial_shape(row_count, classes, scale_wanted), dtype);
     dispatch(kOp, u, [&](auto who, auto zero) {
       using T = decltype(zero);
-      T* scaled = scale ? elements<T>(scales.tensor()) : nullptr;
-      T* du_scale = scale ? scaled + V : nullptr;
-      if (scale) {
-        kernels::run(kernels::Ref{},
-                     kernels::LogitScales<T>{.stored = elements<const T>(scale),
-                                             .count = V,
-                                             .mult = spec.scale_mult,
-                                             .power = spec.precondition,
-                                             .scale = scaled,
-                                             .du_scale = du_scale});
-      }
       kernels::run(who,
-                   kernels::CrossEntropy<T>{
+                   kernels::CrossEntropyLoss<T>{
                        .u = rows<const T>(u),
                        .targets = hard ? elements<const std::int32_t>(targets) : nullptr,
                        .soft = hard ? kernels::Rows<const T>{} : rows<const T>(targets),
-                       .scale = scaled,
-                       .du_scale = du_scale,
+                       .scale = elements<const T>(scale),
+                       .du = du ? rows<T>(du) : kernels::Rows<T>{},
+                       .dscale = elements<T>(dscale),
+                       .partials = elements<T>(partials.tensor()),
+                       .factors = elements<double>(factors.tensor()),
+                       .losses = elements<double>(losses.tensor()),
+                       .scale_mult = spec.scale_mult,
                        .smoothing = spec.smoothing,
                        .softcap = spec.softcap,
                        .z_loss = spec.z_loss,
-                       .weight = weight,
-                       .du = rows<T>(du),
-                       .token_loss = elements<T>(token_losses),
-                       .dscale = elements<T>(dscale),
-                       .partials = elements<T>(partials.tensor()),
-                       .scratch = elements<T>(row.tensor())});
+                       .tokens = tokens,
+                       .precondition = spec.precondition});
       // In double and in token order: the loss of a million tokens keeps its digits.
+      const double* each = elements<double>(losses.tensor());
       double sum = 0;
-      for (const T token : token_losses.value().template elements<const T>()) {
-        sum += static_cast<double>(token);
+      for (Index r = 0; r < row_count; ++r) {
+        sum += each[r];
+        elements<T>(token_losses)[r] = static_cast<T>(each[r]);
       }
-      elements<T>(loss)[0] = static_cast<T>(sum * weight);
+      elements<T>(loss)[0] = static_cast<T>(sum / tokens);
     });
   }
   if (in_place) tape.consume(logits);
   tape.record(kOp, {logits, scale}, {loss}, [=](Backward& b) {
     const double upstream = value_at(b.grad(loss), 0, 0);
-    if (b.wants(logits)) {
-      if (in_place && upstream == 1) {
-        b.lend(logits, du);
-      } else {
-        put_scaled(du, upstream, wanted(b, logits));
-      }
+    if (in_place && upstream == 1 && b.wants(logits)) {
+      b.lend(logits, du);
+    } else {
+      put_scaled(b, logits, du, upstream);
     }
-    if (b.wants(scale)) put_scaled(dscale, upstream * spec.scale_mult, wanted(b, scale));
+    put_scaled(b, scale, dscale, upstream);
   });
   return {loss, token_losses};
 }

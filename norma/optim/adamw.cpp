@@ -1,11 +1,16 @@
 #include "norma/optim/adamw.h"
 
+#include "norma/base/error.h"
+#include "norma/base/text.h"
 #include "norma/kernels/optimizer.h"
 
 namespace norma {
 
 AdamW::AdamW(const ParamStore& params, AdamWSpec spec)
     : spec_(spec), first_(params.values().bytes()), second_(params.values().bytes()) {
+  if (!(spec.eps > 0)) {
+    throw RequestError(say("adamw: eps must be positive, got ", spec.eps, "."));
+  }
   const auto same = [](const ParamTags& a, const ParamTags& b) {
     return a.decay == b.decay && a.lr_scale == b.lr_scale;
   };

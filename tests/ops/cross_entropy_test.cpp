@@ -71,15 +71,17 @@ TEST(CrossEntropy, HugeLogitsStayFinite) {
 TEST(CrossEntropy, OverwritesLogitsThatNobodyReads) {
   OwnedTensor x = filled({2, 3}, DType::f32, {1, 2, 3, 4, 5, 6});
   OwnedTensor w = filled({4, 3}, DType::f32, {1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1});
+  OwnedTensor dw({4, 3}, DType::f32);
   OwnedTensor t = filled({2}, DType::i32, {1, 3});
+  Leaf weight{w.tensor, dw.tensor};
   Tape tape;
-  const Var logits = linear(tape.constant(x.tensor), tape.constant(w.tensor));
+  const Var logits = linear(tape.constant(x.tensor), tape.watch(weight));
   cross_entropy(logits, tape.constant(t.tensor));
   EXPECT_THROW(logits.value(), Error);
   // A value that came from outside is left alone.
+  OwnedTensor ids = filled({2}, DType::i32, {1, 2});
   const Var outside = tape.constant(x.tensor);
-  const OwnedTensor of_three = filled({2}, DType::i32, {1, 2});
-  cross_entropy(outside, tape.constant(of_three.tensor));
+  cross_entropy(outside, tape.constant(ids.tensor));
   EXPECT_EQ(value_at(outside.value(), 1, 2), 6);
 }
 
@@ -113,6 +115,80 @@ TEST(CrossEntropy, PreconditioningChangesOnlyTheLogitGradient) {
   for (std::size_t j = 0; j < 3; ++j) {
     EXPECT_NEAR(preconditioned.logits[j], plain.logits[j] / mean, 1e-15);
   }
+}
+
+TEST(CrossEntropy, WithoutAWishForGradientsTheLogitsStay) {
+  OwnedTensor x = filled({2, 3}, DType::f32, {1, 2, 3, 4, 5, 6});
+  OwnedTensor w = filled({4, 3}, DType::f32, {1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1});
+  OwnedTensor t = filled({2}, DType::i32, {1, 3});
+  Tape tape;
+  const Var logits = linear(tape.constant(x.tensor), tape.constant(w.tensor));
+  cross_entropy(logits, tape.constant(t.tensor));
+  EXPECT_EQ(value_at(logits.value(), 0, 3), 6);
+}
+
+TEST(CrossEntropy, OneClassHasNoLossAndTwoClassesAreALogisticLoss) {
+  EXPECT_EQ(loss_of({7}, 1, {0}, {}, DType::f32), 0);
+  EXPECT_NEAR(loss_of({0.5, -0.25}, 2, {1}, {}, DType::f32), std::log1p(std::exp(0.75)), 2e-7);
+}
+
+TEST(CrossEntropy, ConfidentTokensKeepTheirDigitsInF32) {
+  // The target is right with 1 − p = 2e-9: nothing that f32 could hold next to 1.
+  OwnedTensor u = filled({1, 3}, DType::f32, {20, 0, 0});
+  OwnedTensor du({1, 3}, DType::f32);
+  OwnedTensor t = filled({1}, DType::i32, {0});
+  Leaf logits{u.tensor, du.tensor};
+  Tape tape;
+  const Var loss = cross_entropy(tape.watch(logits), tape.constant(t.tensor)).loss;
+  const double rest = 2 * std::exp(-20.0);
+  EXPECT_NEAR(value_at(loss.value(), 0, 0) / std::log1p(rest), 1, 1e-6);
+  tape.backward(loss);
+  EXPECT_NEAR(value_at(du.tensor, 0, 0) / -(rest / (1 + rest)), 1, 1e-6);
+  EXPECT_NEAR(value_at(du.tensor, 0, 1) / (rest / (1 + rest)), 0.5, 1e-6);
+}
+
+TEST(CrossEntropy, LargeScaledLogitsKeepTheirDistance) {
+  // Logits near 1e4 that differ by a few units; their products with the scale do not fit f32.
+  const std::vector<double> values = {10000, 10001, 10002.5, 9999};
+  const OwnedTensor t = filled({1}, DType::i32, {1});
+  const auto with = [&](DType dtype) {
+    const OwnedTensor u = filled({1, 4}, dtype, values);
+    const OwnedTensor s = filled({4}, dtype, {0.1f, 0.1f, 0.1f, 0.1f});
+    Tape tape;
+    return value_at(cross_entropy(tape.constant(u.tensor),
+                                  tape.constant(t.tensor),
+                                  tape.constant(s.tensor),
+                                  {.scale_mult = 7})
+                        .loss.value(),
+                    0,
+                    0);
+  };
+  EXPECT_NEAR(with(DType::f32) / with(DType::f64), 1, 1e-6);
+}
+
+TEST(CrossEntropy, ABatchOfIgnoredTokensIsZeroWhereTheDivisorIsGiven) {
+  OwnedTensor u = filled({2, 3}, DType::f32, {1, 2, 3, 4, 5, 6});
+  OwnedTensor du = filled({2, 3}, DType::f32, {9, 9, 9, 9, 9, 9});
+  OwnedTensor t = filled({2}, DType::i32, {-1, -1});
+  Leaf logits{u.tensor, du.tensor};
+  Tape tape;
+  const Var loss =
+      cross_entropy(tape.watch(logits), tape.constant(t.tensor), {}, {.tokens = 4}).loss;
+  EXPECT_EQ(value_at(loss.value(), 0, 0), 0);
+  tape.backward(loss);
+  for (Index c = 0; c < 3; ++c) EXPECT_EQ(value_at(du.tensor, 1, c), 0);
+}
+
+TEST(CrossEntropy, TokenLossesAddUpAndDoNotDependOnTheBatch) {
+  const OwnedTensor u = filled({2, 3}, DType::f32, {1, 2, 3, -4, 0.5, 6});
+  const OwnedTensor t = filled({2}, DType::i32, {2, 0});
+  Tape tape;
+  const CrossEntropyResult both = cross_entropy(tape.constant(u.tensor), tape.constant(t.tensor));
+  const double first = value_at(both.token_losses.value(), 0, 0);
+  const double second = value_at(both.token_losses.value(), 0, 1);
+  EXPECT_NEAR(value_at(both.loss.value(), 0, 0), (first + second) / 2, 1e-6);
+  EXPECT_EQ(first, loss_of({1, 2, 3}, 3, {2}, {}, DType::f32));
+  EXPECT_EQ(second, loss_of({-4, 0.5, 6}, 3, {0}, {}, DType::f32));
 }
 
 struct BadTargets {

@@ -14,7 +14,14 @@ constexpr double kMult = 0.3;
 constexpr double kSpread = 0.2;
 
 Var composed(const GeodesicSpec& spec, Var h, Var b, Var raw) {
-  using namespace mini;
+  using mini::affine;
+  using mini::div;
+  using mini::Function;
+  using mini::map;
+  using mini::mix;
+  using mini::mul;
+  using mini::row_dot;
+  using mini::unit;
   const Function absolute{[](double v) { return std::abs(v); },
                           [](double v) { return v < 0 ? -1.0 : 1.0; }};
   const Function root{[](double v) { return std::sqrt(v); },

@@ -1,5 +1,5 @@
 // Small ops in plain loops, independent of the kernels, out of which cases compose the definition
-// of a fused op. They work in any type through double and are slow on purpose.
+// of a fused op. They work in any type through double and are slow on purpose (all but own).
 //
 // The second operand is repeated: its element for (r, c) is (r mod its rows, c mod its columns), so
 // it may be a full tensor, a vector over columns, one per place in a group, or a column.
@@ -14,6 +14,8 @@ struct Function {
   double (*slope)(double);
 };
 
+/// The same values in memory of the tape, which an op may work on in place.
+Var own(Var x);
 Var map(Var x, Function f);
 /// factor·x + shift
 Var affine(double factor, Var x, double shift = 0);

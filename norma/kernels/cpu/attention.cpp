@@ -36,7 +36,7 @@ template <class Args>
 void logits(const Args& a, Head at, Block block, float* z) {
   const AttentionShape& s = a.shape;
   const Index D = s.head_width;
-  run(Cpu{},
+  run(CpuThread{},
       Gemm<float>{.trans_b = true,
                   .m = block.count,
                   .n = block.keys,
@@ -102,7 +102,7 @@ void forward_head(const AttentionForward<float>& a, Head at, float* z) {
       lse[i] = seen == 0 ? 0.0f : most + std::log(sum);
       inverse[i] = seen == 0 ? 0.0f : 1 / sum;
     }
-    run(Cpu{},
+    run(CpuThread{},
         Gemm<float>{.m = block.count,
                     .n = D,
                     .k = block.keys,
@@ -174,7 +174,7 @@ void backward_block(const AttentionBackward<float>& a,
   const Index key = at.b * s.keys;
   const float* dout = a.dout.row(query) + at.h * D;
   logits(a, at, block, scratch.p);
-  run(Cpu{},
+  run(CpuThread{},
       Gemm<float>{.trans_b = true,
                   .m = block.count,
                   .n = block.keys,
@@ -187,7 +187,7 @@ void backward_block(const AttentionBackward<float>& a,
                   .ldc = block.keys});
   softmax_backward(a, at, block, scratch);
   if (a.dv) {
-    run(Cpu{},
+    run(CpuThread{},
         Gemm<float>{.trans_a = true,
                     .m = block.keys,
                     .n = D,
@@ -212,7 +212,7 @@ void backward_block(const AttentionBackward<float>& a,
       float* __restrict scaled = scratch.scaled_q + i * D;
       for (Index c = 0; c < D; ++c) scaled[c] = factors[i] * q[c];
     }
-    run(Cpu{},
+    run(CpuThread{},
         Gemm<float>{.trans_a = true,
                     .m = block.keys,
                     .n = D,
@@ -226,7 +226,7 @@ void backward_block(const AttentionBackward<float>& a,
                     .beta = 1});
   }
   if (!a.dq && dfactor == nullptr) return;
-  run(Cpu{},
+  run(CpuThread{},
       Gemm<float>{.m = block.count,
                   .n = D,
                   .k = block.keys,

@@ -20,9 +20,10 @@ struct ColumnBlock {
 
 template <class F>
 void for_each_column_block(Index rows, Index cols, F&& f) {
-  constexpr Index k = kBatchColumns;
-  for_each_row((cols + k - 1) / k, rows * k, [&](Index block) {
-    f(ColumnBlock{block * k, std::min(k, cols - block * k)});
+  const Index blocks = (cols + kBatchColumns - 1) / kBatchColumns;
+  for_each_row(blocks, rows * kBatchColumns, [&](Index block) {
+    const Index begin = block * kBatchColumns;
+    f(ColumnBlock{begin, std::min(kBatchColumns, cols - begin)});
   });
 }
 

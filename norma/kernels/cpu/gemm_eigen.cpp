@@ -3,7 +3,7 @@
 
 namespace norma::kernels {
 
-void run(Cpu, const Gemm<float>& g) { run(Ref{}, g); }
+void run(CpuThread, const Gemm<float>& g) { run(Ref{}, g); }
 
 std::string gemm_library() { return "Eigen (oneDNN is faster: install libdnnl-dev)"; }
 

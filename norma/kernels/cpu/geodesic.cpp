@@ -4,86 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
+#include "norma/kernels/cpu/geodesic_weights.h"
 #include "norma/kernels/parallel.h"
-#include "norma/kernels/vec_math.h"
 
 namespace norma::kernels {
 
 namespace {
-
-// m = p⊙a + q⊙b̂. Each kind of row gives p and q at a column and their slopes.
-
-/// lerp (kappa 1) and riem (kappa = ⟨a,b̂⟩, whose own gradient counts): m = a + α⊙(b̂ − kappa·a).
-template <bool kTurns>
-struct Chord {
-  static constexpr bool turns = kTurns;
-  const double* alpha;
-  double kappa;
-  double p(Index c) const { return 1 - alpha[c] * kappa; }
-  double q(Index c) const { return alpha[c]; }
-  double p_alpha(Index) const { return -kappa; }
-  double q_alpha(Index) const { return 1; }
-  double p_turn(Index c) const { return -alpha[c]; }
-  double q_turn(Index) const { return 0; }
-};
-
-/// slerp at small angles, to second order.
-struct ShortArc {
-  static constexpr bool turns = true;
-  const double* alpha;
-  double theta;
-  double w;  // θ²/6
-  double p(Index c) const { return weight(1 - alpha[c]); }
-  double q(Index c) const { return weight(alpha[c]); }
-  double p_alpha(Index c) const { return -slope(1 - alpha[c]); }
-  double q_alpha(Index c) const { return slope(alpha[c]); }
-  double p_turn(Index c) const { return bend(1 - alpha[c]); }
-  double q_turn(Index c) const { return bend(alpha[c]); }
-
-  double weight(double x) const { return x * (1 + w * (1 - x * x)); }
-  double slope(double x) const { return 1 + w * (1 - 3 * x * x); }
-  double bend(double x) const { return x * (1 - x * x) * theta / 3; }
-};
-
-/// slerp with p and q at hand; with cos(αθ) = p + q·cosθ and cos((1−α)θ) = q + p·cosθ their slopes
-/// need no further trigonometry.
-struct Arc {
-  static constexpr bool turns = true;
-  const double* alpha;
-  const double* weight_p;
-  const double* weight_q;
-  double cosine;
-  double inv_sine;
-  double ratio;  // θ/sinθ
-  double p(Index c) const { return weight_p[c]; }
-  double q(Index c) const { return weight_q[c]; }
-  double p_alpha(Index c) const { return -ratio * (weight_q[c] + weight_p[c] * cosine); }
-  double q_alpha(Index c) const { return ratio * (weight_p[c] + weight_q[c] * cosine); }
-  double p_turn(Index c) const {
-    return ((1 - alpha[c]) * weight_q[c] - alpha[c] * weight_p[c] * cosine) * inv_sine;
-  }
-  double q_turn(Index c) const {
-    return (alpha[c] * weight_p[c] - (1 - alpha[c]) * weight_q[c] * cosine) * inv_sine;
-  }
-};
-
-/// p and q of n columns on the arc. Sines and cosines have loops of their own: together the
-/// compiler would merge them into one function that has no vector version.
-void arc_weights(const double* __restrict alpha,
-                 Index n,
-                 double theta,
-                 double* __restrict p,
-                 double* __restrict q) {
-  const double inv_sine = 1 / std::sin(theta);
-  const double cosine = std::cos(theta);
-  for (Index c = 0; c < n; ++c) q[c] = sin(alpha[c] * theta);
-  for (Index c = 0; c < n; ++c) p[c] = cos(alpha[c] * theta);
-  for (Index c = 0; c < n; ++c) {
-    q[c] *= inv_sine;
-    p[c] -= cosine * q[c];
-  }
-}
 
 double inverse_norm(double square, double eps) {
   return square == 0 ? 0 : 1 / std::sqrt(square + eps);
@@ -92,9 +20,6 @@ double inverse_norm(double square, double eps) {
 void fill_steps(const float* alpha, Index count, double mult, double* steps, Index cols) {
   for (Index c = 0; c < cols; ++c) steps[c] = std::abs(mult * alpha[count == 1 ? 0 : c]);
 }
-
-bool short_arc(double theta) { return std::sin(theta) < kSmallSine && theta < 1; }
-bool near_pi(double theta) { return std::sin(theta) < kSmallSine && theta > 1; }
 
 /// y = m for n columns; returns |m|² of them.
 template <class Weights>
@@ -192,22 +117,23 @@ void backward_row(const Weights& w,
   double apgm = 0;
   double dqgm = 0;
   double dturn = 0;
-#pragma omp simd reduction(+ : apgm, dqgm, dturn)
-  for (Index c = 0; c < n; ++c) {
-    const double a = h[c] * inv_h;
-    const double d = b[c] * inv_b;
-    const double gm = gm_at(c, a, d);
-    apgm += a * w.p(c) * gm;
-    dqgm += d * w.q(c) * gm;
-    if constexpr (Weights::turns) dturn += gm * (w.p_turn(c) * a + w.q_turn(c) * d);
-  }
-  if (g.dalpha != nullptr) {
+  const auto sums = [&](auto with_alpha) {
     double* __restrict dalpha = g.dalpha;
+#pragma omp simd reduction(+ : apgm, dqgm, dturn)
     for (Index c = 0; c < n; ++c) {
       const double a = h[c] * inv_h;
       const double d = b[c] * inv_b;
-      dalpha[c] += gm_at(c, a, d) * (w.p_alpha(c) * a + w.q_alpha(c) * d);
+      const double gm = gm_at(c, a, d);
+      apgm += a * w.p(c) * gm;
+      dqgm += d * w.q(c) * gm;
+      if constexpr (Weights::kHasTurn) dturn += gm * (w.p_turn(c) * a + w.q_turn(c) * d);
+      if constexpr (with_alpha) dalpha[c] += gm * (w.p_alpha(c) * a + w.q_alpha(c) * d);
     }
+  };
+  if (g.dalpha != nullptr) {
+    sums(std::true_type{});
+  } else {
+    sums(std::false_type{});
   }
   // The turn's gradient: ∂⟨a,b̂⟩/∂a = b̂, and ∂θ/∂a = −(b̂ − cosθ·a)·2/(sinθ·(|a|² + |b̂|²)).
   double across = 0;
@@ -217,11 +143,11 @@ void backward_row(const Weights& w,
     const double sine = std::sin(stats.turn);
     const double cosine = std::cos(stats.turn);
     dot = cosine * (aa + dd) / 2;
-    if (Weights::turns && sine > 0 && aa + dd > 0) {
+    if (Weights::kHasTurn && sine > 0 && aa + dd > 0) {
       across = -dturn * 2 / (sine * (aa + dd));
       along = -across * cosine;
     }
-  } else if (Weights::turns) {
+  } else if (Weights::kHasTurn) {
     across = dturn;
   }
   const double a_along = along - (apgm + across * dot + along * aa);

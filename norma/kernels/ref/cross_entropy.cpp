@@ -6,68 +6,65 @@
 namespace norma::kernels {
 
 template <class T>
-void run(Ref, const CrossEntropy<T>& a) {
-  const Index V = a.u.cols;
-  const auto cap = static_cast<T>(a.softcap);
-  const auto even = static_cast<T>(a.smoothing / static_cast<double>(V));
-  const auto weight = static_cast<T>(a.weight);
-  const auto z_loss = static_cast<T>(a.z_loss);
-  if (a.dscale != nullptr) std::fill(a.dscale, a.dscale + V, T{0});
-  T* z = a.scratch;
+void run(Ref, const CrossEntropyLoss<T>& a) {
+  const Index classes = a.u.cols;
+  const T cap = static_cast<T>(a.softcap);
+  const T smoothing = static_cast<T>(a.smoothing);
+  const T zeta = static_cast<T>(a.z_loss);
+  T mean_scale = 0;
+  for (Index v = 0; a.scale != nullptr && v < classes; ++v) {
+    mean_scale += a.scale[v] / static_cast<T>(classes);
+  }
+  if (a.dscale != nullptr) std::fill(a.dscale, a.dscale + classes, T{0});
+
   for (Index r = 0; r < a.u.rows; ++r) {
-    const Index label = a.soft ? 0 : a.targets[r];
-    if (label < 0) {
-      a.token_loss[r] = 0;
-      std::fill(a.du.row(r), a.du.row(r) + V, T{0});
+    a.losses[r] = 0;
+    if (!a.soft && a.targets[r] < 0) {
+      for (Index v = 0; a.du && v < classes; ++v) a.du(r, v) = 0;
       continue;
     }
-    for (Index j = 0; j < V; ++j) {
-      const T z0 = a.scale == nullptr ? a.u(r, j) : a.scale[j] * a.u(r, j);
-      z[j] = a.softcap > 0 ? cap * std::tanh(z0 / cap) : z0;
-    }
-    const auto target = [&](Index j) {
-      const T hard = a.soft ? a.soft(r, j) : static_cast<T>(j == label ? 1 : 0);
-      return static_cast<T>(1 - a.smoothing) * hard + even;
+    const auto factor = [&](Index v) {
+      return a.scale == nullptr ? T{1} : static_cast<T>(a.scale_mult) * a.scale[v];
     };
-    const T most = *std::max_element(z, z + V);
+    const auto z = [&](Index v) {
+      const T z0 = factor(v) * a.u(r, v);
+      return a.softcap > 0 ? cap * std::tanh(z0 / cap) : z0;
+    };
+    // dz/dz0 = 1 − tanh², which keeps no digits where tanh is nearly 1; 1/cosh² does.
+    const auto slope = [&](Index v) {
+      return a.softcap > 0 ? std::pow(std::cosh(factor(v) * a.u(r, v) / cap), T{-2}) : T{1};
+    };
+    const auto target = [&](Index v) {
+      const T hard = !a.soft && v == a.targets[r] ? T{1} : T{0};
+      return (1 - smoothing) * (a.soft ? a.soft(r, v) : hard) + smoothing / static_cast<T>(classes);
+    };
+    T top = z(0);
+    for (Index v = 1; v < classes; ++v) top = std::max(top, z(v));
     T sum = 0;
-    for (Index j = 0; j < V; ++j) sum += std::exp(z[j] - most);
-    const T lse = most + std::log(sum);
-    T loss = z_loss * lse * lse;
-    T mass = 0;  // Σ t: 1 unless soft targets say otherwise
-    for (Index j = 0; j < V; ++j) {
-      loss += target(j) * (most - z[j]);
-      mass += target(j);
+    T mass = 0;   // Σ t, 1 for a distribution
+    T cross = 0;  // Σ t·(z − top)
+    for (Index v = 0; v < classes; ++v) {
+      sum += std::exp(z(v) - top);
+      mass += target(v);
+      cross += target(v) * (z(v) - top);
     }
-    // lse·Σt − Σ t·z, with the maximum taken out of both so that nothing large cancels.
-    a.token_loss[r] = loss + mass * std::log(sum);
-    for (Index j = 0; j < V; ++j) {
-      const T p = std::exp(z[j] - lse);
-      T dz = p * (mass + 2 * z_loss * lse) - target(j);
-      if (a.softcap > 0) dz *= 1 - (z[j] / cap) * (z[j] / cap);
-      dz *= weight;
-      if (a.dscale != nullptr) a.dscale[j] += dz * a.u(r, j);
-      a.du(r, j) = a.du_scale == nullptr ? dz : a.du_scale[j] * dz;
+    const T lse = top + std::log(sum);
+    a.losses[r] = static_cast<double>(mass * std::log(sum) - cross + zeta * lse * lse);
+    if (!a.du) continue;
+    for (Index v = 0; v < classes; ++v) {
+      const T p = std::exp(z(v) - top) / sum;
+      const T dz = ((mass + 2 * zeta * lse) * p - target(v)) / static_cast<T>(a.tokens);
+      const T dz0 = dz * slope(v);
+      if (a.dscale != nullptr) a.dscale[v] += static_cast<T>(a.scale_mult) * dz0 * a.u(r, v);
+      const T passed = a.precondition == 0
+                           ? factor(v)
+                           : std::pow(a.scale[v] / mean_scale, static_cast<T>(a.precondition));
+      a.du(r, v) = passed * dz0;
     }
   }
 }
 
-template <class T>
-void run(Ref, const LogitScales<T>& a) {
-  T mean = 0;
-  for (Index j = 0; j < a.count; ++j) {
-    a.scale[j] = static_cast<T>(a.mult) * a.stored[j];
-    mean += a.scale[j] / static_cast<T>(a.count);
-  }
-  for (Index j = 0; j < a.count; ++j) {
-    a.du_scale[j] =
-        a.power == 0 ? a.scale[j] : std::pow(a.scale[j] / mean, static_cast<T>(a.power));
-  }
-}
-
-template void run(Ref, const CrossEntropy<float>&);
-template void run(Ref, const CrossEntropy<double>&);
-template void run(Ref, const LogitScales<float>&);
-template void run(Ref, const LogitScales<double>&);
+template void run(Ref, const CrossEntropyLoss<float>&);
+template void run(Ref, const CrossEntropyLoss<double>&);
 
 }  // namespace norma::kernels

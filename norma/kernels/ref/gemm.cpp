@@ -1,5 +1,7 @@
 #include "norma/kernels/gemm.h"
 
+// A reference runs on one thread; and the bits must not depend on how many there are.
+#define EIGEN_DONT_PARALLELIZE  // NOLINT(readability-identifier-naming): Eigen's own name
 #include <Eigen/Core>
 
 namespace norma::kernels {
