@@ -6,6 +6,7 @@
 #include "norma/kernels/cpu/head_sums.h"
 #include "norma/kernels/flags.h"
 #include "norma/kernels/parallel.h"
+#include "norma/kernels/row_sum.h"
 
 namespace norma::kernels {
 
@@ -36,9 +37,7 @@ void run(Cpu, const L2NormForward<float>& a) {
     for (Index g = 0; g < groups; ++g) {
       const float* __restrict x = a.x.row(r) + g * n;
       float* __restrict y = a.y.row(r) + g * n;
-      float sum = 0;
-#pragma omp simd reduction(+ : sum)
-      for (Index c = 0; c < n; ++c) sum += x[c] * x[c];
+      const float sum = row_sum(n, [x](Index c) { return x[c] * x[c]; });
       // 0 as the inverse norm makes both y and dx of a vector of zeros 0, with and without eps.
       const float rnorm = sum == 0 ? 0.0f : 1.0f / std::sqrt(sum + eps);
       a.rnorm[r * groups + g] = rnorm;
@@ -75,13 +74,12 @@ void run(Cpu, const L2NormBackward<float>& a) {
         const float rnorm = a.rnorm[r * groups + g];
         const float scale = factor.scale;
         with_flags(gain != nullptr, a.dx_into == Into::add, [&](auto has_gain, auto add) {
-          float dot = 0;  // ⟨x, dy⟩, or ⟨x, gain·dy⟩
-#pragma omp simd reduction(+ : dot)
-          for (Index c = 0; c < n; ++c) {
+          // ⟨x, dy⟩, or ⟨x, gain·dy⟩
+          const float dot = row_sum(n, [=](Index c) {
             float d = dy[c];
             if constexpr (has_gain) d *= gain[c];
-            dot += x[c] * d;
-          }
+            return x[c] * d;
+          });
           if (partial != nullptr && one_gain) {
             partial[0] += gain_scale * (dot * rnorm);
           } else if (partial != nullptr) {

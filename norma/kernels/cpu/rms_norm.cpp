@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "norma/kernels/parallel.h"
+#include "norma/kernels/row_sum.h"
 
 namespace norma::kernels {
 
@@ -16,9 +17,7 @@ void run(Cpu, const RmsNormForward<float>& a) {
     for (Index g = 0; g < groups; ++g) {
       const float* __restrict x = a.x.row(r) + g * n;
       float* __restrict y = a.y.row(r) + g * n;
-      float sum = 0;
-#pragma omp simd reduction(+ : sum)
-      for (Index c = 0; c < n; ++c) sum += x[c] * x[c];
+      const float sum = row_sum(n, [x](Index c) { return x[c] * x[c]; });
       const float rstd = 1.0f / std::sqrt(sum / static_cast<float>(n) + eps);
       a.rstd[r * groups + g] = rstd;
       if (a.gain == nullptr) {
@@ -52,14 +51,10 @@ void run(Cpu, const RmsNormBackward<float>& a) {
           for (Index c = 0; c < n; ++c) dgain[c] += dy[c] * x[c] * rstd;
         }
         if (!a.dx) continue;
-        float dot = 0;
-        if (gain == nullptr) {
-#pragma omp simd reduction(+ : dot)
-          for (Index c = 0; c < n; ++c) dot += dy[c] * x[c];
-        } else {
-#pragma omp simd reduction(+ : dot)
-          for (Index c = 0; c < n; ++c) dot += dy[c] * (offset + gain[c]) * x[c];
-        }
+        const float dot =
+            gain == nullptr
+                ? row_sum(n, [=](Index c) { return dy[c] * x[c]; })
+                : row_sum(n, [=](Index c) { return dy[c] * (offset + gain[c]) * x[c]; });
         // dx = rstd·(dy·gain − x̂·mean(dy·gain·x̂)), with x̂ = x·rstd.
         const float along = dot * rstd * rstd / static_cast<float>(n);
         float* __restrict dx = a.dx.row(r) + g * n;

@@ -6,6 +6,7 @@
 
 #include "norma/base/types.h"
 #include "norma/kernels/flags.h"
+#include "norma/kernels/row_sum.h"
 
 namespace norma::kernels {
 
@@ -33,22 +34,16 @@ inline RowStats row_stats(const float* __restrict x, Index n, float eps) {
   if constexpr (kCenter) {
     // Sums start from the first element, so that a constant row has exactly its value as mean.
     const float first = x[0];
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (Index c = 0; c < n; ++c) sum += x[c] - first;
+    const float sum = row_sum(n, [=](Index c) { return x[c] - first; });
     const float mean = first + sum / count;
-    float rest = 0;
-#pragma omp simd reduction(+ : rest)
-    for (Index c = 0; c < n; ++c) rest += x[c] - mean;
+    const float rest = row_sum(n, [=](Index c) { return x[c] - mean; });
     s.mean = mean;
     s.shift = rest / count;
   }
-  float squares = 0;
-#pragma omp simd reduction(+ : squares)
-  for (Index c = 0; c < n; ++c) {
+  const float squares = row_sum(n, [=](Index c) {
     const float d = centred<kCenter>(x[c], s);
-    squares += d * d;
-  }
+    return d * d;
+  });
   s.rstd = 1.0f / std::sqrt(squares / count + eps);
   // A lone element is its own mean. With rstd = 0 its gradient is 0 too, and not a rounding error
   // times 1/√eps.
@@ -112,16 +107,13 @@ inline RowSlope row_slope(
   const auto count = static_cast<float>(n);
   RowSlope slope;
   with_flags(gain != nullptr, false, [&](auto has_gain, auto) {
-    float sum = 0;
-    float dot = 0;
-#pragma omp simd reduction(+ : sum, dot)
-    for (Index c = 0; c < n; ++c) {
+    const auto ghat = [=](Index c) {
       float g = dy[c];
       if constexpr (has_gain) g *= offset + gain[c];
-      if constexpr (kCenter) sum += g;
-      dot += g * centred<kCenter>(x[c], s);
-    }
-    slope.mean = sum / count;
+      return g;
+    };
+    const float dot = row_sum(n, [=](Index c) { return ghat(c) * centred<kCenter>(x[c], s); });
+    if constexpr (kCenter) slope.mean = row_sum(n, ghat) / count;
     slope.along = dot * s.rstd * s.rstd / count;
   });
   return slope;
