@@ -11,15 +11,10 @@
 #include <vector>
 
 #include "norma/autograd/var.h"
+#include "norma/nn/param_tags.h"
 #include "norma/tensor/buffer.h"
 
 namespace norma {
-
-/// What an optimizer may want to know of a parameter. It knows nothing else.
-struct ParamTags {
-  bool decay = true;    // weight decay applies
-  double lr_scale = 1;  // multiplies the learning rate
-};
 
 struct ParamSpec {
   std::string name;

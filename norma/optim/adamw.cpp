@@ -11,9 +11,6 @@ AdamW::AdamW(const ParamStore& params, AdamWSpec spec)
   if (!(spec.eps > 0)) {
     throw RequestError(say("adamw: eps must be positive, got ", spec.eps, "."));
   }
-  const auto same = [](const ParamTags& a, const ParamTags& b) {
-    return a.decay == b.decay && a.lr_scale == b.lr_scale;
-  };
   bool neighbour = false;  // the parameter before this one is in the last span
   for (const Param& param : params.params()) {
     if (param.frozen) {
@@ -21,7 +18,7 @@ AdamW::AdamW(const ParamStore& params, AdamWSpec spec)
       continue;
     }
     // The gap before the next leaf holds zeros, which every step leaves at zero.
-    if (neighbour && same(spans_.back().tags, param.tags)) {
+    if (neighbour && spans_.back().tags == param.tags) {
       spans_.back().count = param.offset + param.count() - spans_.back().offset;
     } else {
       spans_.push_back({param.offset, param.count(), param.tags});
