@@ -41,3 +41,15 @@ function(norma_app name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${rooms} norma_flags norma_build_info_header ${APP_USES})
 endfunction()
+
+# norma_embed_schemes(<room> <folder>) : the TOML files of a folder become part of the room.
+function(norma_embed_schemes room folder)
+  set(output ${PROJECT_BINARY_DIR}/generated/builtin_schemes.cpp)
+  set(script ${PROJECT_SOURCE_DIR}/cmake/embed_schemes.cmake)
+  file(GLOB files CONFIGURE_DEPENDS ${folder}/*.toml)
+  add_custom_command(OUTPUT ${output}
+                     COMMAND ${CMAKE_COMMAND} -DFOLDER=${folder} -DOUTPUT=${output} -P ${script}
+                     DEPENDS ${files} ${script}
+                     COMMENT "Embedding the schemes")
+  target_sources(norma_${room} PRIVATE ${output})
+endfunction()

@@ -61,6 +61,20 @@ Verb declare_bench_train(CLI::App& bench, CLI::App*& verb) {
   return [request] { return norma::app::run_bench_train(*request); };
 }
 
+Verb declare_schemes(CLI::App& app, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::SchemesRequest>();
+  verb = app.add_subcommand("schemes", "List the normalization schemes, or show one");
+  verb->footer("Example: norma schemes dnt --diff pre-rms");
+  verb->add_option("name", request->name, "a scheme, or a file ending in .toml");
+  auto* toml = verb->add_flag("--toml", request->toml, "print it with every setting");
+  auto* markdown = verb->add_flag("--markdown", request->markdown, "the table, for docs");
+  verb->add_option("--diff", request->other, "show what differs from this one")
+      ->excludes(toml)
+      ->excludes(markdown);
+  verb->add_flag("--json", request->json, "the list, one JSON object a line");
+  return [request] { return norma::app::run_schemes(*request); };
+}
+
 Verb declare_doctor(CLI::App& app, CLI::App*& verb) {
   auto request = std::make_shared<norma::app::DoctorRequest>();
   verb = app.add_subcommand("doctor", "Show what this build and this machine have");
@@ -102,11 +116,12 @@ int run(int argc, char** argv) {
     CLI::App* verb = nullptr;
     Verb run;
   };
-  std::vector<Entry> entries(4);
+  std::vector<Entry> entries(5);
   entries[0].run = declare_check(app, entries[0].verb);
   entries[1].run = declare_bench_kernels(*bench, entries[1].verb);
   entries[2].run = declare_bench_train(*bench, entries[2].verb);
   entries[3].run = declare_doctor(app, entries[3].verb);
+  entries[4].run = declare_schemes(app, entries[4].verb);
 
   refuse_unknown_verb(app, argc, argv, 1);
   try {

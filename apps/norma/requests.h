@@ -36,6 +36,15 @@ struct BenchTrainRequest {
 };
 int run_bench_train(const BenchTrainRequest& request);
 
+struct SchemesRequest {
+  std::string name;   // empty: the catalogue
+  std::string other;  // show what differs from this one
+  bool toml = false;
+  bool markdown = false;
+  bool json = false;
+};
+int run_schemes(const SchemesRequest& request);
+
 struct DoctorRequest {
   bool json = false;
 };

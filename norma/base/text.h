@@ -12,6 +12,7 @@ namespace norma {
 
 inline std::string to_text(std::string_view part) { return std::string(part); }
 inline std::string to_text(const char* part) { return part; }
+inline std::string to_text(char part) { return std::string(1, part); }
 template <std::integral N>
 std::string to_text(N value) {
   return std::to_string(value);

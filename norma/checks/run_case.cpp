@@ -23,8 +23,13 @@ double largest(const Tensor& t) {
   return most;
 }
 
+struct Gap {
+  double value = 0;
+  bool judged = true;  // false: rounding of the function values explains the difference
+};
+
 /// Gap between ⟨gradient, v⟩ and the slope along a random direction v of one input.
-double directional_gap(
+Gap directional_gap(
     Instance& at, const Problem::Function& f, std::size_t input, RandomKey key, double floor) {
   const Tensor& x = at.input(input);
   const Index cols = x.shape.cols();
@@ -56,11 +61,13 @@ double directional_gap(
   // What rounding of the function values alone can do to the slope (a bias beside values of 1e15).
   const double noise = 8 * std::numeric_limits<double>::epsilon() * at.projected_magnitude() / h;
   const double scale = std::max({std::abs(slope), std::sqrt(grad_norm), floor});
-  if (!std::isfinite(slope) || !std::isfinite(along))
-    return std::numeric_limits<double>::infinity();
+  if (!std::isfinite(slope) || !std::isfinite(along)) {
+    return {.value = std::numeric_limits<double>::infinity()};
+  }
   const double difference = std::abs(slope - along);
-  if (difference == 0) return 0;
-  return difference <= noise ? std::min(difference / scale, kGradientGap) : difference / scale;
+  if (difference == 0) return {};
+  const double gap = difference / scale;
+  return {.value = gap, .judged = gap <= kGradientGap || difference > noise};
 }
 
 bool same_bits(const Tensor& a, const Tensor& b) {
@@ -109,18 +116,40 @@ Errors errors_between(const Instance& got, const Instance& want, bool cancels) {
   return errors;
 }
 
-double worst_gap(Instance& truth, const OpCheck& check, const Problem& problem, const CaseId& id) {
-  double gap = 0;
+/// The gradients of all inputs against differences.
+struct Gaps {
+  double worst = 0;  // of those that could be judged
+  std::vector<std::string> judged;
+  std::vector<std::string> unjudged;
+};
+Gaps gradient_gaps(Instance& truth,
+                   const OpCheck& check,
+                   const Problem& problem,
+                   const CaseId& id) {
+  Gaps gaps;
   for (std::size_t i = 0; i < truth.input_count(); ++i) {
     if (!truth.differentiable(i)) continue;
-    gap = std::max(gap,
-                   directional_gap(truth,
-                                   problem.forward,
-                                   i,
-                                   {id.seed, 2000 + i},
-                                   check.cancels ? truth.natural_grad(i) : 0));
+    const Gap gap = directional_gap(
+        truth, problem.forward, i, {id.seed, 2000 + i}, check.cancels ? truth.natural_grad(i) : 0);
+    if (gap.judged) gaps.worst = std::max(gaps.worst, gap.value);
+    (gap.judged ? gaps.judged : gaps.unjudged).push_back(problem.inputs[i].name);
   }
-  return gap;
+  return gaps;
+}
+
+void judge_gradients(CaseResult& result,
+                     Instance& truth,
+                     const OpCheck& check,
+                     const Problem& problem,
+                     const CaseId& id) {
+  Gaps gaps = gradient_gaps(truth, check, problem, id);
+  result.gradient_gap = gaps.worst;
+  result.judged = std::move(gaps.judged);
+  result.unjudged = std::move(gaps.unjudged);
+}
+
+std::string failure_text(const OpCheck& check, const CaseId& id, const std::string& failure) {
+  return say(check.op, ": ", failure, ". Rerun: ", repro(check, id));
 }
 
 /// Backward twice on one tape doubles every gradient (to rounding: products add in blocks).
@@ -177,12 +206,19 @@ FaultOutcome plant_fault(const OpCheck& check, const CaseId& id, const Fault& fa
   run_both(truth, problem.forward);
   FaultOutcome outcome;
   outcome.planted = truth.tape().faults_planted() > 0;
-  outcome.gradient_gap = worst_gap(truth, check, problem, id);
+  outcome.gradient_gap = gradient_gaps(truth, check, problem, id).worst;
   return outcome;
 }
 
-double gradient_gap(const OpCheck& check, const CaseId& id) {
-  return plant_fault(check, id, {}).gradient_gap;
+CaseResult run_f64_case(const OpCheck& check, const CaseId& id) {
+  const Problem problem = check.make(id.size, id.variant);
+  Instance truth(problem, id, {.dtype = DType::f64});
+  run_both(truth, problem.forward);
+  CaseResult result;
+  judge_gradients(result, truth, check, problem, id);
+  const std::string failure = over("gradient gap in f64", result.gradient_gap, kGradientGap);
+  if (!failure.empty()) result.failure = failure_text(check, id, failure);
+  return result;
 }
 
 CaseResult run_case(const OpCheck& check, const CaseId& id) {
@@ -231,7 +267,7 @@ CaseResult run_case(const OpCheck& check, const CaseId& id) {
     threads = bit_difference(fast, other);
   }
 
-  result.gradient_gap = worst_gap(truth, check, problem, id);
+  judge_gradients(result, truth, check, problem, id);
   const std::string failure =
       first_of({over("gradient gap in f64", result.gradient_gap, kGradientGap),
                 over("forward error in f32", result.forward_error, limit.forward),
@@ -241,8 +277,7 @@ CaseResult run_case(const OpCheck& check, const CaseId& id) {
                 twice,
                 stride.empty() ? "" : say("strided rows change the bits of ", stride),
                 threads.empty() ? "" : say("the thread count changes the bits of ", threads)});
-  if (!failure.empty())
-    result.failure = say(check.op, ": ", failure, ". Rerun: ", repro(check, id));
+  if (!failure.empty()) result.failure = failure_text(check, id, failure);
   return result;
 }
 

@@ -16,11 +16,15 @@ struct CaseId {
 };
 
 struct CaseResult {
-  double gradient_gap = 0;    // f64 rule against differences
+  double gradient_gap = 0;    // f64 rule against differences, where these can tell
   double forward_error = 0;   // f32 against f64
   double gradient_error = 0;  // f32 against f64
   double composed_gap = 0;    // fused against composed, f64
-  std::string failure;        // empty: passed; otherwise what went wrong and the command to rerun
+  /// Inputs whose gradient was compared with differences, and those where rounding of the function
+  /// values hides what the input does (a bias beside 1e15).
+  std::vector<std::string> judged;
+  std::vector<std::string> unjudged;
+  std::string failure;  // empty: passed; otherwise what went wrong and the command to rerun
 };
 
 /// f64 gradient against differences; f32 against f64; composed definition; inputs untouched;
@@ -28,7 +32,7 @@ struct CaseResult {
 CaseResult run_case(const OpCheck& check, const CaseId& id);
 
 /// Only the first of these.
-double gradient_gap(const OpCheck& check, const CaseId& id);
+CaseResult run_f64_case(const OpCheck& check, const CaseId& id);
 
 /// What the gradient check sees when one gradient of the op is off by a factor.
 struct FaultOutcome {

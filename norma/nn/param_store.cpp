@@ -17,12 +17,14 @@ constexpr Index kGrain = static_cast<Index>(kAlignment / sizeof(float));
 
 std::size_t ParamStore::add(ParamSpec spec) { return add_fused({std::move(spec)}); }
 
-std::size_t ParamStore::add_fused(std::initializer_list<ParamSpec> parts) {
+std::size_t ParamStore::add_fused(std::span<const ParamSpec> parts) {
   if (!leaves_.empty()) throw Error("parameters must be declared before they are allocated.");
   if (parts.size() == 0) throw RequestError("a fused matrix needs at least one part.");
   const std::size_t leaf = leaf_shapes_.size();
   Index rows = 0;
+  Index length = 0;
   Index offset = total_;
+  const bool vectors = parts.begin()->shape.rank() == 1;
   const Index cols = parts.begin()->shape.cols();
   std::vector<std::string> names;
   for (const Param& other : params_) names.push_back(other.name);
@@ -31,17 +33,24 @@ std::size_t ParamStore::add_fused(std::initializer_list<ParamSpec> parts) {
       throw RequestError(say("two parameters are named ", part.name, "."));
     }
     names.push_back(part.name);
-    if (parts.size() > 1 && (part.shape.rank() != 2 || part.shape.cols() != cols)) {
-      throw ShapeError(
-          part.name, "a part of a fused matrix", say("(rows, ", cols, ")"), part.shape.text());
+    const bool fits =
+        vectors ? part.shape.rank() == 1 : part.shape.rank() == 2 && part.shape.cols() == cols;
+    if (parts.size() > 1 && !fits) {
+      throw ShapeError(part.name,
+                       vectors ? "a part of a joined vector" : "a part of a fused matrix",
+                       vectors ? std::string("a vector") : say("(rows, ", cols, ")"),
+                       part.shape.text());
     }
   }
   for (const ParamSpec& part : parts) {
-    params_.push_back({part.name, part.shape, part.tags, offset, leaf});
+    params_.push_back({part.name, part.shape, part.tags, offset, leaf, part.start});
     offset += part.shape.count();
     rows += part.shape.rows();
+    length += part.shape.count();
   }
-  leaf_shapes_.push_back(parts.size() == 1 ? parts.begin()->shape : Shape{rows, cols});
+  leaf_shapes_.push_back(parts.size() == 1 ? parts.begin()->shape
+                         : vectors         ? Shape{length}
+                                           : Shape{rows, cols});
   total_ = (offset + kGrain - 1) / kGrain * kGrain;
   return leaf;
 }

@@ -20,6 +20,7 @@ struct ParamSpec {
   std::string name;
   Shape shape;
   ParamTags tags;
+  double start = 0;  // every element of a vector at the start; matrices follow an init rule
 };
 
 struct Param {
@@ -28,6 +29,7 @@ struct Param {
   ParamTags tags;
   Index offset = 0;      // first element in the flat buffers
   std::size_t leaf = 0;  // the leaf it is a part of
+  double start = 0;
   bool frozen = false;
   Index count() const { return shape.count(); }
 };
@@ -37,8 +39,12 @@ class ParamStore {
   /// Declares one parameter; the handle is for leaf().
   std::size_t add(ParamSpec spec);
   /// Declares matrices with the same number of columns whose rows lie side by side, so that one
-  /// product serves all of them: leaf() is then the matrix of all their rows.
-  std::size_t add_fused(std::initializer_list<ParamSpec> parts);
+  /// product serves all of them: leaf() is then the matrix of all their rows. Vectors are joined
+  /// end to end.
+  std::size_t add_fused(std::span<const ParamSpec> parts);
+  std::size_t add_fused(std::initializer_list<ParamSpec> parts) {
+    return add_fused(std::span<const ParamSpec>(parts.begin(), parts.size()));
+  }
 
   /// Allocates values and gradients, both zero. Nothing can be declared afterwards.
   void allocate(DType dtype, Device device = {});

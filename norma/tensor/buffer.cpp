@@ -8,6 +8,7 @@
 
 #include "norma/base/error.h"
 #include "norma/base/text.h"
+#include "norma/tensor/planning.h"
 
 namespace norma {
 
@@ -16,14 +17,40 @@ std::size_t machine_memory() {
          static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
-void Buffer::Free::operator()(std::byte* memory) const { std::free(memory); }
+void Buffer::Free::operator()(std::byte* memory) const {
+  if (mapped > 0) {
+    munmap(memory, mapped);
+  } else {
+    std::free(memory);
+  }
+}
+
+namespace {
+
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+/// Fresh pages at a multiple of a huge page: zero without being touched. Null when refused.
+std::byte* map_pages(std::size_t bytes) {
+  const std::size_t wide = bytes + kHugePage;
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (planning() ? MAP_NORESERVE : 0);
+  void* found = mmap(nullptr, wide, PROT_READ | PROT_WRITE, flags, -1, 0);
+  if (found == MAP_FAILED) return nullptr;
+  auto* first = static_cast<std::byte*>(found);
+  const std::size_t skip =
+      (kHugePage - reinterpret_cast<std::uintptr_t>(first) % kHugePage) % kHugePage;
+  if (skip > 0) munmap(first, skip);
+  if (skip < kHugePage) munmap(first + skip + bytes, kHugePage - skip);
+  return first + skip;
+}
+
+}  // namespace
 
 Buffer::Buffer(std::size_t bytes, Device device) : bytes_(bytes), device_(device) {
   if (device.kind != DeviceKind::cpu) {
     throw RequestError("this build has no CUDA device; use device cpu.");
   }
   if (bytes == 0) return;
-  if (bytes > machine_memory()) {
+  if (bytes > machine_memory() && !planning()) {
     throw MemoryError(say("wanted ",
                           human_bytes(static_cast<double>(bytes)),
                           " in one buffer, but this machine has ",
@@ -31,18 +58,22 @@ Buffer::Buffer(std::size_t bytes, Device device) : bytes_(bytes), device_(device
                           " of memory; use a smaller model, batch or context."));
   }
   // Large buffers ask for huge pages: fewer page faults and TLB misses.
-  constexpr std::size_t kHugePage = std::size_t{2} << 20;
-  const std::size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
-  const std::size_t padded = (bytes + alignment - 1) / alignment * alignment;
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(alignment, padded));
+  std::byte* memory = nullptr;
+  std::size_t mapped = 0;
+  if (bytes >= kHugePage) {
+    mapped = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+    memory = map_pages(mapped);
+    if (memory != nullptr) madvise(memory, mapped, MADV_HUGEPAGE);
+  } else {
+    memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, aligned_bytes(bytes)));
+    if (memory != nullptr) std::memset(memory, 0, aligned_bytes(bytes));
+  }
   if (memory == nullptr) {
     throw MemoryError(say("the system refused ",
                           human_bytes(static_cast<double>(bytes)),
                           "; use a smaller model, batch or context."));
   }
-  memory_.reset(memory);
-  if (alignment == kHugePage) madvise(memory, padded, MADV_HUGEPAGE);
-  std::memset(memory, 0, padded);
+  memory_ = {memory, Free{mapped}};
 }
 
 OwnedTensor::OwnedTensor(Shape shape, DType dtype, Device device)

@@ -18,7 +18,7 @@ constexpr std::size_t aligned_bytes(std::size_t bytes) {
 }
 
 /// Zero-filled, aligned memory on one device. Throws MemoryError with a sentence when the machine
-/// does not have that much.
+/// does not have that much (unless planning, see planning.h).
 class Buffer {
  public:
   Buffer() = default;
@@ -30,6 +30,7 @@ class Buffer {
 
  private:
   struct Free {
+    std::size_t mapped = 0;  // bytes to unmap; 0: from the heap
     void operator()(std::byte* memory) const;
   };
   std::unique_ptr<std::byte, Free> memory_;

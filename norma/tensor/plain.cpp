@@ -5,6 +5,7 @@
 
 #include "norma/base/error.h"
 #include "norma/base/text.h"
+#include "norma/tensor/planning.h"
 
 namespace norma {
 
@@ -16,9 +17,10 @@ void check_same(const char* what, const Tensor& from, const Tensor& to) {
   }
 }
 
-/// Calls f(T{}) with the C++ type of a dtype.
+/// Calls f(T{}) with the C++ type of a dtype; not while planning.
 template <class F>
 void with_type(DType dtype, F&& f) {
+  if (planning()) return;
   switch (dtype) {
     case DType::f32:
       return f(float{});

@@ -14,10 +14,18 @@ class OpChecks : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(OpChecks, AllCasesPass) {
   const OpCheck& check = registry()[GetParam()];
+  std::set<std::string> judged;
+  std::set<std::string> seen;
   for (const CaseId& id : cases_of(check, 1)) {
     const CaseResult result = run_case(check, id);
     EXPECT_EQ(result.failure, "");
+    if (id.condition == Condition::plain) {
+      judged.insert(result.judged.begin(), result.judged.end());
+    }
+    seen.insert(result.judged.begin(), result.judged.end());
+    seen.insert(result.unjudged.begin(), result.unjudged.end());
   }
+  EXPECT_EQ(judged, seen) << "an input whose gradient no plain case of " << check.op << " judges";
 }
 
 // A second seed on the smaller sizes: inputs are random, and one lucky draw should not pass an op.

@@ -1,0 +1,179 @@
+#include "norma/base/settings.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "norma/base/error.h"
+#include "norma/base/text.h"
+#include "norma/base/toml.h"
+
+namespace norma {
+
+Settings Settings::from_toml(std::string_view text, const std::string& where) {
+  Settings settings;
+  for (Entry& entry : parse_toml(text, where)) settings.set(std::move(entry));
+  return settings;
+}
+
+Settings Settings::from_file(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) {
+    throw RequestError(say("there is no file ", path, "."));
+  }
+  const auto size = std::filesystem::file_size(path, error);
+  if (error || size > kLargestFile) {
+    throw RequestError(say(path, " is too large for settings: at most ", kLargestFile, " bytes."));
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) throw Error(say("cannot read ", path, "."));
+  return from_toml(text.str(), path);
+}
+
+void Settings::set(Entry entry) {
+  const auto same = [&](const Entry& other) { return other.key == entry.key; };
+  const auto at = std::find_if(entries_.begin(), entries_.end(), same);
+  if (at == entries_.end()) {
+    entries_.push_back(std::move(entry));
+  } else {
+    *at = std::move(entry);
+  }
+}
+
+void Settings::set_assignment(const std::string& assignment) {
+  const std::size_t equals = assignment.find('=');
+  const std::string key = assignment.substr(0, equals);
+  const bool plain = !key.empty() && key.find_first_not_of(
+                                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                         "0123456789_.-") == std::string::npos;
+  if (equals == std::string::npos || !plain) {
+    throw RequestError(
+        say("a setting is written key=value, like optim.lr=1e-3, got ", assignment, "."));
+  }
+  const std::string value = assignment.substr(equals + 1);
+  if (value.empty()) throw RequestError(say("the setting ", key, " has no value."));
+  const std::string where = "command line";
+  const auto is_word = [&] {
+    const bool number_like = value.find_first_not_of("0123456789+-._eExXinfa") == std::string::npos;
+    return !number_like && value != "true" && value != "false" &&
+           value.find_first_of("\"'[]{}\n") == std::string::npos;
+  };
+  std::vector<Entry> read;
+  if (is_word()) {
+    read.push_back({key, value, where});
+  } else {
+    read = parse_toml(say(key, " = ", value), where);
+  }
+  for (Entry& entry : read) {
+    entry.origin = where;
+    set(std::move(entry));
+  }
+}
+
+void Settings::remove_below(std::string_view table) {
+  const std::string prefix = say(table, ".");
+  std::erase_if(entries_, [&](const Entry& entry) { return entry.key.starts_with(prefix); });
+}
+
+const Settings::Entry* Settings::find(std::string_view key) const {
+  const auto at = std::find_if(
+      entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.key == key; });
+  return at == entries_.end() ? nullptr : &*at;
+}
+
+Settings Settings::below(std::string_view table) const {
+  const std::string prefix = say(table, ".");
+  Settings found;
+  for (const Entry& entry : entries_) {
+    if (!entry.key.starts_with(prefix)) continue;
+    found.entries_.push_back({entry.key.substr(prefix.size()), entry.value, entry.origin});
+  }
+  return found;
+}
+
+namespace {
+
+std::string shortest(double value) {
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  if (std::isnan(value)) return "nan";
+  char buffer[32];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  std::string text(buffer, end);
+  // TOML tells integers from other numbers by the point or the exponent.
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text;
+}
+
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    if (c == '\n') {
+      result += "\\n";
+    } else {
+      result += c;
+    }
+  }
+  return result + '"';
+}
+
+struct Writer {
+  std::string operator()(bool value) const { return value ? "true" : "false"; }
+  std::string operator()(Index value) const { return std::to_string(value); }
+  std::string operator()(double value) const { return shortest(value); }
+  std::string operator()(const std::string& value) const { return quoted(value); }
+  std::string operator()(const std::vector<double>& values) const {
+    std::string text = "[";
+    for (const double value : values) text += say(text.size() > 1 ? ", " : "", shortest(value));
+    return text + "]";
+  }
+};
+
+}  // namespace
+
+namespace {
+
+/// Where the number of an array of tables begins in a key: "scheme.layers.0.from" -> 14; or npos.
+std::size_t table_number(const std::string& key) {
+  for (std::size_t at = key.find('.'); at != std::string::npos; at = key.find('.', at + 1)) {
+    const std::size_t end = key.find('.', at + 1);
+    if (end == std::string::npos) break;
+    const std::string part = key.substr(at + 1, end - at - 1);
+    if (part.find_first_not_of("0123456789") == std::string::npos) return at + 1;
+  }
+  return std::string::npos;
+}
+
+}  // namespace
+
+std::string toml_text(const Settings& settings, Origins origins) {
+  const auto line = [&](const std::string& key, const Settings::Entry& entry) {
+    const std::string origin = origins == Origins::shown ? say("  # ", entry.origin) : "";
+    return say(key, " = ", to_toml(entry.value), origin, "\n");
+  };
+  std::string plain;
+  std::map<std::string, std::string> tables;  // "scheme.layers.0" -> its lines
+  for (const Settings::Entry& entry : settings.entries()) {
+    const std::size_t number = table_number(entry.key);
+    if (number == std::string::npos) {
+      plain += line(entry.key, entry);
+    } else {
+      const std::size_t end = entry.key.find('.', number);
+      tables[entry.key.substr(0, end)] += line(entry.key.substr(end + 1), entry);
+    }
+  }
+  for (const auto& [name, lines] : tables) {
+    plain += say("\n[[", name.substr(0, name.rfind('.')), "]]\n", lines);
+  }
+  return plain;
+}
+
+std::string to_toml(const Settings::Value& value) { return std::visit(Writer{}, value); }
+
+}  // namespace norma

@@ -1,0 +1,39 @@
+// The attention sublayer: projections, norms of q, k, v, rotation, attention, projection back.
+#pragma once
+
+#include <functional>
+
+#include "norma/models/build.h"
+#include "norma/nn/linear_layer.h"
+#include "norma/ops/attention.h"
+
+namespace norma {
+
+class AttentionLayer {
+ public:
+  AttentionLayer(const Build& build, const BlockRule& rule, const std::string& prefix);
+  AttentionLayer(const AttentionLayer&) = delete;
+  AttentionLayer& operator=(const AttentionLayer&) = delete;
+
+  /// x (B, T, d), normalized already -> the branch (B, T, d), before its mid norm.
+  Var apply(Tape& tape, Var x, const RopeTable* rope, Var lengths, const Pass& pass) const;
+
+  void allocate(DType dtype);
+  void each_norm(const std::function<void(NormLayer&)>& visit);
+
+ private:
+  ParamStore& params_;
+  AttentionSpec spec_;
+  NormLayer::RopeUse rope_use_;
+  NormLayer q_, k_, v_, inner_;
+  bool q_gain_twice_ = false;
+  LinearLayer qkv_, out_;
+  std::size_t temperature_ = kNoParam;
+  std::size_t log_scale_ = kNoParam;
+  std::size_t head_gain_ = kNoParam;
+  double value_scale_;
+  double out_scale_;
+  OwnedTensor one_;
+};
+
+}  // namespace norma

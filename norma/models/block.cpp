@@ -1,0 +1,105 @@
+#include "norma/models/block.h"
+
+#include "norma/base/text.h"
+#include "norma/ops/column_gain.h"
+#include "norma/ops/dropout.h"
+
+namespace norma {
+
+namespace {
+
+std::string prefix_of(Index layer) { return say("blocks.", layer, "."); }
+
+NormLayer site_norm(const Build& build, Index layer, Site site) {
+  const BlockRule& rule = build.scheme.block_at(layer, build.spec.layers);
+  return build.norm(rule[site], say(prefix_of(layer), word_of(site)), build.spec.width);
+}
+
+std::size_t declare_layer_scale(const Build& build, Index layer, const char* sublayer) {
+  if (build.spec.layer_scale == 0) return kNoParam;
+  return build.scale(
+      say(prefix_of(layer), sublayer, ".layer_scale"), build.spec.width, build.spec.layer_scale);
+}
+
+/// Stochastic depth rises linearly from 0 in the first block to the given rate in the last.
+double drop_path_of(const ModelSpec& spec, Index layer) {
+  return spec.layers == 1
+             ? 0
+             : spec.drop_path * static_cast<double>(layer) / static_cast<double>(spec.layers - 1);
+}
+
+}  // namespace
+
+Block::Block(const Build& build, Index layer)
+    : params_(build.params),
+      label_(say("block ", layer)),
+      layer_(layer),
+      dropout_(build.spec.dropout),
+      drop_path_(drop_path_of(build.spec, layer)),
+      attn_pre_(site_norm(build, layer, Site::attn_pre)),
+      attention_(build, build.scheme.block_at(layer, build.spec.layers), prefix_of(layer)),
+      attn_mid_(site_norm(build, layer, Site::attn_mid)),
+      attn_layer_scale_(declare_layer_scale(build, layer, "attn")),
+      attn_join_(build,
+                 build.scheme.block_at(layer, build.spec.layers).attn_residual,
+                 prefix_of(layer) + "attn_residual"),
+      attn_post_(site_norm(build, layer, Site::attn_post)),
+      ffn_pre_(site_norm(build, layer, Site::ffn_pre)),
+      ffn_(build, build.scheme.block_at(layer, build.spec.layers), prefix_of(layer)),
+      ffn_mid_(site_norm(build, layer, Site::ffn_mid)),
+      ffn_layer_scale_(declare_layer_scale(build, layer, "ffn")),
+      ffn_join_(build,
+                build.scheme.block_at(layer, build.spec.layers).ffn_residual,
+                prefix_of(layer) + "ffn_residual"),
+      ffn_post_(site_norm(build, layer, Site::ffn_post)) {}
+
+void Block::allocate(DType dtype) {
+  attention_.allocate(dtype);
+  ffn_.allocate(dtype);
+  attn_join_.allocate(dtype);
+  ffn_join_.allocate(dtype);
+  each_norm([&](NormLayer& norm) { norm.allocate(dtype); });
+}
+
+void Block::each_norm(const std::function<void(NormLayer&)>& visit) {
+  visit(attn_pre_);
+  attention_.each_norm(visit);
+  for (NormLayer* norm : {&attn_mid_, &attn_post_, &ffn_pre_}) visit(*norm);
+  ffn_.each_norm(visit);
+  for (NormLayer* norm : {&ffn_mid_, &ffn_post_}) visit(*norm);
+}
+
+Var Block::finish(Tape& tape,
+                  Var branch,
+                  const NormLayer& mid,
+                  const ResidualJoin& join,
+                  std::size_t layer_scale,
+                  const Pass& pass,
+                  std::uint64_t sublayer) const {
+  Var b = join.includes(mid) ? branch : mid.apply(tape, branch, pass.training);
+  if (layer_scale != kNoParam) b = column_gain(b, watch(tape, params_, layer_scale));
+  const auto drop = [&](double rate, std::uint64_t which) {
+    const std::uint64_t place = (static_cast<std::uint64_t>(layer_) * 2 + sublayer) * 2 + which;
+    return DropSpec{
+        .rate = rate, .key = {pass.seed, (pass.step << 20) + place + 1}, .training = pass.training};
+  };
+  if (dropout_ > 0) b = dropout(b, drop(dropout_, 0));
+  if (drop_path_ > 0) b = drop_path(b, drop(drop_path_, 1));
+  return b;
+}
+
+Stream Block::run(Tape& tape,
+                  Stream at,
+                  const NormLayer& next,
+                  const RopeTable* rope,
+                  Var lengths,
+                  const Pass& pass) const {
+  Var branch = attention_.apply(tape, at.normed, rope, lengths, pass);
+  branch = finish(tape, branch, attn_mid_, attn_join_, attn_layer_scale_, pass, 0);
+  at = attn_join_.apply(tape, at.x, branch, attn_post_, ffn_pre_, pass.training);
+  branch = ffn_.apply(tape, at.normed, pass);
+  branch = finish(tape, branch, ffn_mid_, ffn_join_, ffn_layer_scale_, pass, 1);
+  return ffn_join_.apply(tape, at.x, branch, ffn_post_, next, pass.training);
+}
+
+}  // namespace norma

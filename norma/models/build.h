@@ -1,0 +1,50 @@
+// What the parts of a model need while they are built, and while they run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "norma/models/model_spec.h"
+#include "norma/nn/norm_layer.h"
+
+namespace norma {
+
+/// A handle of ParamStore for something that may be absent.
+inline constexpr std::size_t kNoParam = static_cast<std::size_t>(-1);
+
+/// Building: the size of the model, the scheme, and where parameters are declared.
+struct Build {
+  const ModelSpec& spec;
+  const Scheme& scheme;
+  ParamStore& params;
+  std::vector<FormulaVariable> sizes;
+
+  Build(const ModelSpec& model, const Scheme& chosen, ParamStore& store);
+
+  double value(const Formula& formula) const { return formula(sizes); }
+  NormLayer norm(const Slot& slot,
+                 const std::string& name,
+                 Index width,
+                 const NormLayer* lender = nullptr) const;
+  /// A vector that is neither a gain nor a bias: alpha, s_u, a temperature.
+  std::size_t scale(const std::string& name, Index count, double start, double logical = 1) const;
+};
+
+/// Running: one pass over the model.
+struct Pass {
+  bool training = true;
+  bool recompute = false;  // blocks run again in backward instead of being kept
+  std::uint64_t seed = 0;  // with step: who draws for dropout
+  std::uint64_t step = 0;
+  Index offset = 0;  // position of the first token
+};
+
+inline Var watch(Tape& tape, ParamStore& params, std::size_t handle) {
+  return handle == kNoParam ? Var{} : tape.watch(params.leaf(handle));
+}
+
+/// x·factor, or x itself for factor 1. `one` is a tensor (1) that holds 1.
+Var times(Tape& tape, Var x, double factor, const OwnedTensor& one);
+
+}  // namespace norma

@@ -1,0 +1,122 @@
+#include "norma/models/ffn_layer.h"
+
+#include "norma/base/error.h"
+#include "norma/base/text.h"
+#include "norma/ops/activation.h"
+#include "norma/ops/column_gain.h"
+#include "norma/ops/gated.h"
+#include "norma/tensor/plain.h"
+
+namespace norma {
+
+namespace {
+
+Activation activation_of(FfnKind kind) {
+  switch (kind) {
+    case FfnKind::gelu:
+      return Activation::gelu_erf;
+    case FfnKind::gelu_tanh:
+    case FfnKind::geglu:
+      return Activation::gelu_tanh;
+    case FfnKind::relu:
+      return Activation::relu;
+    case FfnKind::relu2:
+      return Activation::relu2;
+    case FfnKind::silu:
+    case FfnKind::swiglu:
+      return Activation::silu;
+  }
+  return Activation::gelu_erf;
+}
+
+}  // namespace
+
+FfnLayer::FfnLayer(const Build& build, const BlockRule& rule, const std::string& prefix)
+    : params_(build.params), kind_(build.spec.ffn) {
+  const ModelSpec& model = build.spec;
+  const ScaleRule& scales = build.scheme.scales;
+  const Index inner = model.inner();
+  const LinearLayer::Part parts[] = {
+      {prefix + "ffn.up", inner, ParamClass::ffn_up, model.bias},
+      {prefix + "ffn.gate", inner, ParamClass::ffn_gate, model.bias}};
+  up_ = LinearLayer(
+      std::span(parts).first(is_gated(kind_) ? 2 : 1), model.width, build.scheme, params_);
+  const LinearLayer::Part down[] = {
+      {prefix + "ffn.down", model.width, ParamClass::ffn_down, model.bias}};
+  down_ = LinearLayer(down, inner, build.scheme, params_);
+  inner_ = build.norm(rule[Site::ffn_inner], prefix + "ffn_inner", inner);
+  s_u_ = declare(build, prefix + "ffn.s_u", scales.s_u, scales.s_u_init, scales.s_u_scale);
+  if (is_gated(kind_)) {
+    s_v_ = declare(build, prefix + "ffn.s_v", scales.s_v, scales.s_v_init, scales.s_v_scale);
+  }
+  up_scale_ = build.value(scales.up);
+  gate_scale_ = build.value(scales.gate);
+  inner_scale_ = build.value(scales.inner);
+  down_scale_ = build.value(scales.down);
+}
+
+FfnLayer::Factor FfnLayer::declare(const Build& build,
+                                   const std::string& name,
+                                   GainKind kind,
+                                   const Formula& init,
+                                   const Formula& stored) {
+  if (kind == GainKind::none) return {};
+  if (kind == GainKind::shared) throw RequestError(say(name, " shares no gain: say vector."));
+  const double start = build.value(stored);
+  if (start == 0) throw RequestError(say(name, ": the stored scale must not be 0."));
+  Factor factor;
+  factor.vector = kind == GainKind::vector;
+  factor.mult = build.value(init) / start;
+  factor.handle = build.scale(name, factor.vector ? build.spec.inner() : 1, start, factor.mult);
+  return factor;
+}
+
+void FfnLayer::allocate(DType dtype) {
+  one_ = OwnedTensor({1}, dtype);
+  fill(one_.tensor, 1);
+}
+
+Var FfnLayer::gated_activation(Tape& tape, Var x) const {
+  Var halves[2];
+  up_.apply(tape, x, halves);
+  auto [u, g] = halves;
+  const Var s_u = watch(tape, params_, s_u_.handle);
+  const Var s_v = watch(tape, params_, s_v_.handle);
+  if (s_u && !s_u_.vector) u = scalar_gain(u, s_u, s_u_.mult);
+  if (s_v && !s_v_.vector) g = scalar_gain(g, s_v, s_v_.mult);
+  return gated(u,
+               g,
+               s_u_.vector ? s_u : Var{},
+               s_v_.vector ? s_v : Var{},
+               {.act = activation_of(kind_),
+                .u_mult = s_u_.vector ? s_u_.mult : 1,
+                .v_mult = s_v_.vector ? s_v_.mult : 1,
+                .gate_scale = gate_scale_});
+}
+
+Var FfnLayer::plain_activation(Tape& tape, Var x) const {
+  Var u = up_.apply(tape, x);
+  if (s_u_.handle != kNoParam) {
+    u = column_gain(
+        u, watch(tape, params_, s_u_.handle), {.mult = s_u_.mult, .groups = s_u_.vector ? 0 : 1});
+  }
+  return activation(times(tape, u, up_scale_, one_), activation_of(kind_));
+}
+
+Var FfnLayer::apply(Tape& tape, Var x, const Pass& pass) const {
+  const bool gate = is_gated(kind_);
+  Var z = gate ? gated_activation(tape, x) : plain_activation(tape, x);
+  // A gated activation is linear in u, so the factor of u can wait; without a norm in between, both
+  // can wait for that of the result.
+  const double before = gate ? up_scale_ * inner_scale_ : inner_scale_;
+  double factor = down_scale_;
+  if (inner_) {
+    z = inner_.apply(tape, times(tape, z, before, one_), pass.training);
+  } else {
+    factor *= before;
+  }
+  const Var branch = down_.apply(tape, z);
+  return times(tape, branch, factor, one_);
+}
+
+}  // namespace norma

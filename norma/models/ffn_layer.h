@@ -1,0 +1,47 @@
+// The feed-forward sublayer, plain or gated.
+#pragma once
+
+#include <functional>
+
+#include "norma/models/build.h"
+#include "norma/nn/linear_layer.h"
+
+namespace norma {
+
+class FfnLayer {
+ public:
+  FfnLayer(const Build& build, const BlockRule& rule, const std::string& prefix);
+  FfnLayer(const FfnLayer&) = delete;
+  FfnLayer& operator=(const FfnLayer&) = delete;
+
+  /// x (B, T, d), normalized already -> the branch (B, T, d), before its mid norm.
+  Var apply(Tape& tape, Var x, const Pass& pass) const;
+
+  void allocate(DType dtype);
+  void each_norm(const std::function<void(NormLayer&)>& visit) { visit(inner_); }
+
+ private:
+  /// A learned factor of u or of the gate.
+  struct Factor {
+    std::size_t handle = kNoParam;
+    double mult = 1;
+    bool vector = false;
+  };
+  Factor declare(const Build& build,
+                 const std::string& name,
+                 GainKind kind,
+                 const Formula& init,
+                 const Formula& stored);
+  Var gated_activation(Tape& tape, Var x) const;
+  Var plain_activation(Tape& tape, Var x) const;
+
+  ParamStore& params_;
+  FfnKind kind_;
+  LinearLayer up_, down_;
+  NormLayer inner_;
+  Factor s_u_, s_v_;
+  double up_scale_, gate_scale_, inner_scale_, down_scale_;
+  OwnedTensor one_;
+};
+
+}  // namespace norma

@@ -1,0 +1,83 @@
+#include "norma/models/residual_join.h"
+
+#include "norma/base/error.h"
+#include "norma/base/text.h"
+#include "norma/ops/add_norm.h"
+#include "norma/ops/geodesic.h"
+#include "norma/ops/residual.h"
+#include "norma/tensor/plain.h"
+
+namespace norma {
+
+ResidualJoin::ResidualJoin(const Build& build, const ResidualRule& rule, const std::string& name)
+    : rule_(rule), params_(build.params), scale_(build.value(rule.scale)) {
+  if (rule.rule == Residual::rscale) {
+    vector_ = build.scale(name + ".lambda", build.spec.width, 1);
+  }
+  if (!rule.on_sphere() && rule.rule != Residual::alerp) return;
+  const double init = build.value(rule.alpha_init);
+  if (rule.alpha == AlphaKind::fixed) {
+    fixed_alpha_ = init;
+    return;
+  }
+  const double stored = build.value(rule.alpha_scale);
+  if (stored == 0) throw RequestError(say(name, ": alpha_scale must not be 0."));
+  alpha_mult_ = init / stored;
+  vector_ = build.scale(
+      name + ".alpha", rule.alpha == AlphaKind::scalar ? 1 : build.spec.width, stored, alpha_mult_);
+}
+
+void ResidualJoin::allocate(DType dtype) {
+  fixed_ = OwnedTensor({1}, dtype);
+  fill(fixed_.tensor, fixed_alpha_);
+}
+
+Var ResidualJoin::joined(Tape& tape, Var x, Var branch) const {
+  const auto alpha = [&] {
+    return vector_ == kNoParam ? tape.constant(fixed_.tensor) : watch(tape, params_, vector_);
+  };
+  switch (rule_.rule) {
+    case Residual::add:
+      return residual_add(x, branch);
+    case Residual::scaled:
+      return residual_add(x, branch, {.scale = scale_});
+    case Residual::rscale:
+      return residual_rscale(x, branch, watch(tape, params_, vector_));
+    case Residual::lerp:
+      return geodesic(x, branch, alpha(), {.rule = GeodesicRule::lerp, .alpha_mult = alpha_mult_});
+    case Residual::slerp:
+      return geodesic(x, branch, alpha(), {.rule = GeodesicRule::slerp, .alpha_mult = alpha_mult_});
+    case Residual::riem:
+      return geodesic(x, branch, alpha(), {.rule = GeodesicRule::riem, .alpha_mult = alpha_mult_});
+    case Residual::alerp:
+      return alerp(x, branch, alpha(), {.mult = alpha_mult_});
+  }
+  return {};
+}
+
+Stream ResidualJoin::apply(Tape& tape,
+                           Var x,
+                           Var branch,
+                           const NormLayer& post,
+                           const NormLayer& next,
+                           bool training) const {
+  const bool addition = rule_.rule == Residual::add || rule_.rule == Residual::scaled;
+  const NormLayer& behind = post ? post : next;
+  if (addition && behind.joins_addition()) {
+    const auto kind = behind.slot().norm == NormKind::layer ? AddNormKind::layer : AddNormKind::rms;
+    const AddNormResult both = add_norm(x,
+                                        branch,
+                                        behind.gain(tape),
+                                        behind.bias(tape),
+                                        {.norm = kind,
+                                         .scale = rule_.rule == Residual::scaled ? scale_ : 1,
+                                         .gain_offset = behind.gain_offset(),
+                                         .eps = behind.eps()});
+    if (!post) return {both.sum, both.normed};
+    return {both.normed, next.apply(tape, both.normed, training)};
+  }
+  const Var sum = post.apply(tape, joined(tape, x, branch), training);
+  return {sum, next.apply(tape, sum, training)};
+}
+
+}  // namespace norma

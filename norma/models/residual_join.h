@@ -1,0 +1,44 @@
+// How a branch joins the residual stream, and the norms around that place.
+#pragma once
+
+#include "norma/models/build.h"
+
+namespace norma {
+
+/// The residual stream, and its normalized form where an earlier op made it already.
+struct Stream {
+  Var x;
+  Var normed;
+};
+
+class ResidualJoin {
+ public:
+  ResidualJoin(const Build& build, const ResidualRule& rule, const std::string& name);
+  ResidualJoin(const ResidualJoin&) = delete;
+  ResidualJoin& operator=(const ResidualJoin&) = delete;
+
+  /// post(rule(x, branch)), and what `next` makes of it. An addition and the norm behind it are one
+  /// op.
+  Stream apply(Tape& tape,
+               Var x,
+               Var branch,
+               const NormLayer& post,
+               const NormLayer& next,
+               bool training) const;
+  /// Whether the rule itself does what this norm of the branch would do.
+  bool includes(const NormLayer& mid) const { return rule_.on_sphere() && mid.plain_l2(); }
+  void allocate(DType dtype);
+
+ private:
+  Var joined(Tape& tape, Var x, Var branch) const;
+
+  ResidualRule rule_;
+  ParamStore& params_;
+  double scale_;
+  double alpha_mult_ = 1;
+  double fixed_alpha_ = 0;
+  std::size_t vector_ = kNoParam;  // alpha or lambda
+  OwnedTensor fixed_;              // (1), where alpha is not learned
+};
+
+}  // namespace norma

@@ -1,0 +1,127 @@
+#include "norma/nn/init.h"
+
+#include <cmath>
+#include <string_view>
+
+#include "norma/base/rng.h"
+#include "norma/tensor/plain.h"
+
+namespace norma {
+
+namespace {
+
+constexpr double kGpt2Std = 0.02;
+
+/// Where a matrix takes its values from: uniform in ±bound, or normal, cut where cut > 0.
+struct Draw {
+  double bound = 0;
+  double std = 0;
+  double cut = 0;  // in standard deviations
+};
+
+bool is_table(ParamClass kind) {
+  return kind == ParamClass::embedding || kind == ParamClass::position ||
+         kind == ParamClass::class_token;
+}
+bool writes_to_stream(ParamClass kind) {
+  return kind == ParamClass::attn_out || kind == ParamClass::ffn_down;
+}
+bool reads_for_attention(ParamClass kind) {
+  return kind == ParamClass::query || kind == ParamClass::key || kind == ParamClass::value;
+}
+/// The matrices that DeepNorm and Sub-LN scale: all hidden ones but W_q and W_k.
+bool carries_signal(ParamClass kind) {
+  return is_hidden_matrix(kind) && kind != ParamClass::query && kind != ParamClass::key;
+}
+
+Draw draw_of(const Param& param, const InitSpec& spec) {
+  const ParamClass kind = param.tags.kind;
+  const auto layers = static_cast<double>(spec.layers);
+  const auto width = static_cast<double>(spec.width);
+  const auto fans = static_cast<double>(param.shape.rows() + param.shape.cols());
+  const double depth = writes_to_stream(kind) ? 1 / std::sqrt(2 * layers) : 1;
+  const double xavier = std::sqrt(6 / fans);
+  switch (spec.rule) {
+    case InitRule::gpt2:
+      return {.std = kGpt2Std * depth};
+    case InitRule::xavier:
+      if (is_table(kind)) return {.std = kGpt2Std};
+      return {.bound = xavier};
+    case InitRule::xavier_truncated:
+      if (is_table(kind)) return {.std = kGpt2Std};
+      return {.std = std::sqrt(2 / fans), .cut = 2};
+    case InitRule::ngpt:
+      return {.std = 1 / std::sqrt(width)};
+    case InitRule::deepnorm:
+    case InitRule::sub_ln: {
+      if (is_table(kind)) return {.std = 1 / std::sqrt(width)};
+      const double factor = spec.rule == InitRule::deepnorm ? std::pow(8 * layers, -0.25)
+                                                            : std::sqrt(std::log(2 * layers));
+      return {.bound = xavier * (reads_for_attention(kind) ? std::sqrt(0.5) : 1) *
+                       (carries_signal(kind) ? factor : 1)};
+    }
+    case InitRule::megatron:
+      return {.std = depth / std::sqrt(2.5 * width), .cut = 3};
+    case InitRule::truncated:
+      return {.std = kGpt2Std, .cut = 3};
+  }
+  return {};
+}
+
+std::uint64_t hash_of(std::string_view name) {  // FNV-1a
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  return hash;
+}
+
+/// A normal that is drawn again, from positions of its own, until it lies within the cut.
+double cut_normal(RandomKey key, std::uint64_t at, double cut) {
+  double value = normal_at(key, at);
+  for (std::uint64_t again = 1; cut > 0 && std::abs(value) > cut; ++again) {
+    value = normal_at({key.seed + again, key.stream}, at);
+  }
+  return value;
+}
+
+void draw_matrix(const Tensor& value, const Draw& draw, RandomKey key) {
+  const Index cols = value.shape.cols();
+  for (Index r = 0; r < value.shape.rows(); ++r) {
+    for (Index c = 0; c < cols; ++c) {
+      const auto at = static_cast<std::uint64_t>(r * cols + c);
+      const double drawn = draw.bound > 0
+                               ? draw.bound * (2.0 * uniform_of(random_word(key, at)) - 1)
+                               : draw.std * cut_normal(key, at, draw.cut);
+      set_value(value, r, c, drawn);
+    }
+  }
+}
+
+void set_to_row_lengths(const Tensor& magnitude, const Tensor& weight) {
+  for (Index r = 0; r < weight.shape.rows(); ++r) {
+    double sum = 0;
+    for (Index c = 0; c < weight.shape.cols(); ++c) {
+      sum += value_at(weight, r, c) * value_at(weight, r, c);
+    }
+    set_value(magnitude, 0, r, std::sqrt(sum));
+  }
+}
+
+}  // namespace
+
+void init_params(ParamStore& params, const InitSpec& spec) {
+  for (const Param& param : params.params()) {
+    const Tensor value = params.value(param);
+    if (param.shape.rank() == 1 && !is_table(param.tags.kind)) {
+      fill(value, param.start);
+    } else {
+      draw_matrix(value, draw_of(param, spec), {spec.seed, hash_of(param.name)});
+    }
+  }
+  for (const Param& param : params.params()) {
+    if (param.tags.kind != ParamClass::magnitude) continue;
+    const std::string base = param.name.substr(0, param.name.rfind('.'));
+    set_to_row_lengths(params.value(param), params.value(params.find(base + ".weight")));
+  }
+}
+
+}  // namespace norma

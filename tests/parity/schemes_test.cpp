@@ -1,0 +1,129 @@
+// Every scheme against an implementation in PyTorch that was written from the formulas alone, with
+// random gains, biases and scales of both signs: forward, every gradient, ten steps of training.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "norma/base/text.h"
+#include "norma/nn/catalogue.h"
+#include "tests/parity/golden_model.h"
+
+namespace norma {
+namespace {
+
+struct Limits {
+  double forward;
+  double gradient;
+};
+// f64 shows a wrong epsilon; the f32 limits are the project's own (forward, gradients).
+constexpr Limits kF64{1e-10, 1e-9};
+constexpr Limits kF32{1e-5, 1e-4};
+
+struct Errors {
+  double forward = 0;
+  double gradient = 0;
+  std::string worst;  // the parameter with the worst gradient
+};
+
+Errors compare(const Golden& golden, DType dtype) {
+  GoldenModel at(golden, dtype);
+  const OwnedTensor ids = golden.tensor("ids", DType::i32);
+  const OwnedTensor targets = golden.tensor("targets", DType::i32);
+  const Tensor flat = targets.tensor.reshaped({targets.tensor.count()});
+  const LossSpec loss{.z_loss = golden.says("z_loss") ? golden.number("z_loss") : 0};
+  Errors errors;
+  Tape tape;
+  {
+    const Var logits = at.model->logits(tape, ids.tensor, {});
+    errors.forward = relative_error(values_of(logits.value()), golden.values("logits"), 0);
+  }
+  tape.reset();
+  at.params.begin_accumulation();
+  const GptLoss result = at.model->loss(tape, ids.tensor, flat, loss);
+  const double value = value_at(result.loss.value(), 0, 0);
+  errors.forward = std::max(errors.forward, std::abs(value / golden.values("loss")[0] - 1));
+  errors.forward = std::max(
+      errors.forward,
+      relative_error(values_of(result.token_losses.value()), golden.values("token_losses"), 0));
+  tape.backward(result.loss);
+  at.params.finish_accumulation();
+
+  // A gradient that is small by cancellation is judged against the model's.
+  double largest = 0;
+  for (const Param& param : at.params.params()) {
+    for (const double g : golden.values("grad/" + param.name))
+      largest = std::max(largest, std::abs(g));
+  }
+  for (const Param& param : at.params.params()) {
+    const double error = relative_error(
+        values_of(at.params.grad(param)), golden.values("grad/" + param.name), 1e-3 * largest);
+    if (error > errors.gradient) {
+      errors.gradient = error;
+      errors.worst = param.name;
+    }
+  }
+  return errors;
+}
+
+class SchemeParity : public testing::TestWithParam<std::string> {};
+
+TEST_P(SchemeParity, SameParameters) {
+  const Golden golden(GetParam());
+  const GoldenModel at(golden, DType::f64);
+  std::set<std::string> ours;
+  std::set<std::string> theirs;
+  for (const Param& param : at.params.params()) ours.insert(param.name);
+  for (const std::string& name : golden.names()) {
+    if (name.starts_with("param/")) theirs.insert(name.substr(6));
+  }
+  EXPECT_EQ(ours, theirs);
+}
+
+TEST_P(SchemeParity, ForwardAndGradients) {
+  const Golden golden(GetParam());
+  const Errors exact = compare(golden, DType::f64);
+  const Errors fast = compare(golden, DType::f32);
+  std::printf("%-26s f64 forward %.1e gradients %.1e   f32 forward %.1e gradients %.1e (%s)\n",
+              GetParam().c_str(),
+              exact.forward,
+              exact.gradient,
+              fast.forward,
+              fast.gradient,
+              fast.worst.c_str());
+  EXPECT_LE(exact.forward, kF64.forward);
+  EXPECT_LE(exact.gradient, kF64.gradient) << exact.worst;
+  EXPECT_LE(fast.forward, kF32.forward);
+  EXPECT_LE(fast.gradient, kF32.gradient) << fast.worst;
+}
+
+std::vector<std::string> all_goldens() {
+  std::vector<std::string> all;
+  for (const char* folder : {"schemes", "transformers"}) {
+    for (const std::string& name : golden_names(folder)) all.push_back(say(folder, "/", name));
+  }
+  return all;
+}
+
+std::string test_name(const testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '-' || c == '/'; }, '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, SchemeParity, testing::ValuesIn(all_goldens()), test_name);
+
+/// A scheme without a golden is a scheme that nobody checked.
+TEST(SchemeParity, EveryTextSchemeHasAGolden) {
+  const std::vector<std::string> goldens = golden_names("schemes");
+  for (const std::string& name : scheme_names()) {
+    if (name == "dual-patchnorm") continue;  // speaks of images alone
+    EXPECT_NE(std::find(goldens.begin(), goldens.end(), name), goldens.end()) << name;
+  }
+}
+
+}  // namespace
+}  // namespace norma
