@@ -133,7 +133,7 @@ double unit_norm_error(const ParamStore& params) {
                                                     param.shape.cols(),
                                                     param.tags.axis == VectorAxis::columns},
                                          .worst = &error});
-      if (!(error <= worst)) worst = error;
+      if (!(error <= worst) && !std::isnan(worst)) worst = error;
     });
   }
   return worst;

@@ -202,15 +202,18 @@ void step_run(const Step& a, const Element& element, Index begin, Index n) {
   });
 }
 
-bool all_zero(const float* g, Index n) {
-  return std::all_of(g, g + n, [](float x) { return x == 0; });
+/// Whether row r has no gradient and may rest.
+template <class Step>
+bool rests(const Step& a, Index r) {
+  const float* g = a.g + r * a.cols;
+  return a.lazy_rows && std::all_of(g, g + a.cols, [](float x) { return x == 0; });
 }
 
 template <class Step, class Element>
 void step_rows(const Step& a, const Element& element) {
   const VectorLayout layout{a.rows, a.cols, false};
   for_each_row(a.rows, a.cols, [&](Index r) {
-    if (a.lazy_rows && all_zero(a.g + r * a.cols, a.cols)) return;
+    if (rests(a, r)) return;
     step_run(a, element, r * a.cols, a.cols);
     if (a.keep == Keep::nothing) return;
     float* w = a.w;
@@ -229,7 +232,7 @@ void step_columns(const Step& a, const Element& element) {
     float* __restrict sums = a.partials + chunk * a.cols;
     std::fill(sums, sums + a.cols, 0.0f);
     for (Index r = begin; r < end; ++r) {
-      step_run(a, element, r * a.cols, a.cols);
+      if (!rests(a, r)) step_run(a, element, r * a.cols, a.cols);
       const float* __restrict w = a.w + r * a.cols;
 #pragma omp simd
       for (Index c = 0; c < a.cols; ++c) sums[c] += w[c] * w[c];

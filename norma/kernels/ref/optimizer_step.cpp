@@ -106,11 +106,11 @@ void run(Ref, const ElementStep<T, Rule>& a) {
       if (a.first != nullptr) a.first[i] = static_cast<T>(e.a);
       if (a.second != nullptr) a.second[i] = static_cast<T>(e.b);
     }
+    if (keeps_rows(a.keep)) run(Ref{}, KeepVectors<T>{a.w + begin, 1, a.cols, a.keep, nullptr});
   }
-  if (a.keep == Keep::nothing) return;
-  run(Ref{},
-      KeepVectors<T>{
-          .w = a.w, .rows = a.rows, .cols = a.cols, .keep = a.keep, .partials = a.partials});
+  if (keeps_columns(a.keep)) {
+    run(Ref{}, KeepVectors<T>{a.w, a.rows, a.cols, a.keep, a.partials});
+  }
 }
 
 template <class T>

@@ -182,8 +182,8 @@ void run(Ref, const UnitError<T>& a) {
   *a.worst = 0;
   for (Index k = 0; k < a.layout.vectors(); ++k) {
     const double error = std::abs(norm(Vector<const T>(a.w, a.layout, k)) - 1);
-    // Written so that NaN is the worst of all and stays.
-    if (!(error <= *a.worst)) *a.worst = error;
+    // NaN is the worst of all and stays.
+    if (!(error <= *a.worst) && !std::isnan(*a.worst)) *a.worst = error;
   }
 }
 
