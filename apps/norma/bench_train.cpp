@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <memory>
 #include <optional>
 
 #include "apps/norma/requests.h"
@@ -14,8 +15,8 @@
 #include "norma/base/threads.h"
 #include "norma/checks/ceilings.h"
 #include "norma/models/plain_gpt.h"
-#include "norma/optim/adamw.h"
 #include "norma/optim/clip.h"
+#include "norma/optim/optimizer.h"
 
 namespace norma::app {
 
@@ -52,7 +53,8 @@ class Trainer {
   explicit Trainer(const Case& chosen) : model_(chosen.model, params_), batch_(chosen.batch) {
     params_.allocate(DType::f32);
     model_.init(1);
-    optimizer_.emplace(params_, AdamWSpec{});
+    optimizer_ = make_optimizer(
+        params_, {.name = OptimName::adamw, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95});
     norm_.emplace(params_);
     ids_ = OwnedTensor({batch_, chosen.model.context}, DType::i32);
     targets_ = OwnedTensor({batch_ * chosen.model.context}, DType::i32);
@@ -65,7 +67,8 @@ class Trainer {
     const Var loss = model_.loss(tape_, ids_.tensor, targets_.tensor);
     tape_.backward(loss);
     params_.finish_accumulation();
-    optimizer_->step(params_, kLearningRate, clip_factor((*norm_)(params_), kMaxNorm));
+    optimizer_->step(params_,
+                     {.lr = kLearningRate, .grad_scale = clip_factor((*norm_)(params_), kMaxNorm)});
     ++step_;
     return value_at(loss.value(), 0, 0);
   }
@@ -98,7 +101,7 @@ class Trainer {
   PlainGpt model_;
   Index batch_;
   Tape tape_;
-  std::optional<AdamW> optimizer_;
+  std::unique_ptr<Optimizer> optimizer_;
   std::optional<GlobalNorm> norm_;
   OwnedTensor ids_;
   OwnedTensor targets_;

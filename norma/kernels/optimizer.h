@@ -1,4 +1,4 @@
-// Passes over flat spans of parameters: the norm of the gradient, optimizer steps.
+// The squared norm of a flat span, in pieces.
 #pragma once
 
 #include "norma/base/types.h"
@@ -21,25 +21,13 @@ template <class T>
 void run(Ref, const SquaredNorm<T>& a);
 void run(Cpu, const SquaredNorm<float>& a);
 
-/// w ·= 1 − lr·decay;  m = β1·m + (1−β1)·g;  v = β2·v + (1−β2)·g²
-/// w −= (lr / (1−β1^t)) · m / (√v / √(1−β2^t) + eps),  with g scaled by grad_scale first.
-template <class T>
-struct AdamWStep {
-  T* w;
-  const T* g;
-  T* m;
-  T* v;
-  Index count;
-  Index t;  // from 1
-  double grad_scale;
-  double lr;
-  double decay;
-  double beta1;
-  double beta2;
-  double eps;
-};
-template <class T>
-void run(Ref, const AdamWStep<T>& a);
-void run(Cpu, const AdamWStep<float>& a);
+/// |x|² of a span; partials as in SquaredNorm.
+template <class Who, class T>
+double squared_norm(Who who, const T* x, Index count, double* partials) {
+  run(who, SquaredNorm<T>{x, count, partials});
+  double sum = 0;
+  for (Index piece = 0; piece < norm_pieces(count); ++piece) sum += partials[piece];
+  return sum;
+}
 
 }  // namespace norma::kernels

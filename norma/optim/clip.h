@@ -1,7 +1,8 @@
-// The global norm of a gradient and the factor that clips it.
+// Clipping of gradients, by the global norm, tensor by tensor or row by row.
 #pragma once
 
 #include "norma/nn/param_store.h"
+#include "norma/optim/optim_spec.h"
 #include "norma/tensor/buffer.h"
 
 namespace norma {
@@ -18,5 +19,33 @@ class GlobalNorm {
 
 /// min(1, max_norm / (norm + 1e-6)); 1 when max_norm is 0 (no clipping).
 double clip_factor(double norm, double max_norm);
+
+struct ClipResult {
+  double norm = 0;        // |g| over all parameters before clipping
+  double grad_scale = 1;  // for the step of the optimizer
+  Index clipped = 0;      // global: 1 or 0; per_tensor: tensors; agc: rows
+};
+
+/// Clips as OptimSpec::clip and clip_bound say:
+///   global      the gradients stay as they are, grad_scale is the factor;
+///   per_tensor  every gradient g is multiplied by min(1, bound / (|g| + 1e-6)), in place;
+///   agc         every row of a matrix, and every tensor of one dimension, is shortened in place to
+///               bound·max(|w|, 1e-3).
+/// A bound of 0 clips nothing. Frozen parameters have no gradient. Allocates nothing.
+class Clipper {
+ public:
+  Clipper(const ParamStore& params, const OptimSpec& spec);
+  ClipResult operator()(ParamStore& params) const;
+
+ private:
+  Index clip_tensor(const ParamStore& params, const Param& param) const;
+  Index clip_rows(const ParamStore& params, const Param& param) const;
+
+  GlobalNorm norm_;
+  ClipMode mode_;
+  double bound_;
+  Buffer flags_;     // which rows of a tensor were clipped
+  Buffer partials_;  // of the largest tensor
+};
 
 }  // namespace norma

@@ -3,14 +3,15 @@
 
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <optional>
 
 #include <gtest/gtest.h>
 
 #include "norma/base/rng.h"
 #include "norma/base/threads.h"
-#include "norma/optim/adamw.h"
 #include "norma/optim/clip.h"
+#include "norma/optim/optimizer.h"
 #include "tests/support/heap_count.h"
 
 namespace norma {
@@ -24,7 +25,7 @@ class SmallRun {
         recompute_(recompute_blocks) {
     params_.allocate(dtype);
     model_.init(7);
-    optimizer_.emplace(params_, AdamWSpec{});
+    optimizer_ = make_optimizer(params_, {.weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95});
     norm_.emplace(params_);
     ids_ = OwnedTensor({kBatch, 33}, DType::i32);
     targets_ = OwnedTensor({kBatch * 33}, DType::i32);
@@ -43,7 +44,7 @@ class SmallRun {
     const Var loss = model_.loss(tape_, ids_.tensor, targets_.tensor, recompute_);
     tape_.backward(loss);
     params_.finish_accumulation();
-    optimizer_->step(params_, 3e-3, clip_factor((*norm_)(params_), 1.0));
+    optimizer_->step(params_, {.lr = 3e-3, .grad_scale = clip_factor((*norm_)(params_), 1.0)});
     return value_at(loss.value(), 0, 0);
   }
 
@@ -56,7 +57,7 @@ class SmallRun {
   PlainGpt model_;
   bool recompute_;
   Tape tape_;
-  std::optional<AdamW> optimizer_;
+  std::unique_ptr<Optimizer> optimizer_;
   std::optional<GlobalNorm> norm_;
   OwnedTensor ids_;
   OwnedTensor targets_;

@@ -1,0 +1,226 @@
+#include <algorithm>
+#include <cmath>
+
+#include "norma/kernels/optimizer.h"
+#include "norma/kernels/parallel.h"
+#include "norma/optim/step_elements.h"
+
+namespace norma {
+
+namespace {
+
+using kernels::AdamRule;
+
+Slot element_slot(std::string_view name, const Span& span) { return {name, span.count, true}; }
+
+double decay_of(const OptimSpec& spec, const Place& place) {
+  return place.span->tags.decay ? spec.weight_decay : 0;
+}
+
+/// sgdw and sgd.
+class SgdStep : public ElementRule {
+ public:
+  explicit SgdStep(const OptimSpec& spec) : spec_(spec) {}
+  std::vector<Slot> slots(const Span& span) const override {
+    if (spec_.momentum == 0) return {};
+    return {element_slot("momentum", span)};
+  }
+  // Caution takes the mean over one tensor.
+  bool merges() const override { return !spec_.caution; }
+
+  void step(const Place& place, const Pass& pass) const override {
+    const bool coupled = spec_.name == OptimName::sgd;
+    const double decay = decay_of(spec_, place);
+    // The peak of this span is its factor times spec.lr, so the factor cancels once.
+    const double decay_lr =
+        spec_.corrected_decay ? pass.lr * pass.lr / (spec_.lr * place.span->lr_factor) : pass.lr;
+    kernels::SgdRule rule{.grad_scale = pass.grad_scale,
+                          .lr = pass.lr,
+                          .decay = coupled || pass.lr == 0 ? 0 : decay_lr * decay,
+                          .coupled = coupled ? decay : 0,
+                          .momentum = spec_.momentum,
+                          .damping = spec_.damping,
+                          .nesterov = spec_.nesterov,
+                          .first = pass.t == 1,
+                          .caution = spec_.caution,
+                          .caution_factor = 1};
+    if (spec_.caution) rule.caution_factor = caution_factor(place, rule);
+    run(place, rule);
+  }
+
+ private:
+  /// 1 / max(share of elements that agree, 1e-3)
+  static double caution_factor(const Place& place, const kernels::SgdRule& rule) {
+    const Index count = place.span->count;
+    with_kernels(place.w, [&]<class T>(auto who, T) {
+      kernels::run(who,
+                   kernels::SgdAgreement<T>{.w = place.w.as<const T>(),
+                                            .g = place.g.as<const T>(),
+                                            .b = place.slot<const T>(0),
+                                            .count = count,
+                                            .rule = rule,
+                                            .partials = place.partials});
+    });
+    double agreeing = 0;
+    for (Index piece = 0; piece < kernels::norm_pieces(count); ++piece) {
+      agreeing += place.partials[piece];
+    }
+    return 1 / std::max(agreeing / static_cast<double>(count), 1e-3);
+  }
+
+  OptimSpec spec_;
+};
+
+struct AdamNumbers {
+  double beta1;
+  double beta2;
+  double eps;
+};
+
+/// adamw, adam, gated_adamw, tangent_adam, and the Adam beside Muon and on what has no sphere.
+class AdamStep : public ElementRule {
+ public:
+  AdamStep(const OptimSpec& spec, AdamNumbers numbers, double factor)
+      : spec_(spec), numbers_(numbers), factor_(factor) {}
+  std::vector<Slot> slots(const Span& span) const override {
+    return {element_slot("m", span), element_slot("v", span)};
+  }
+  double lr_factor() const override { return factor_; }
+
+  void step(const Place& place, const Pass& pass) const override {
+    const bool coupled = spec_.name == OptimName::adam;
+    const bool tangent =
+        spec_.name == OptimName::tangent_adam && place.span->tags.constraint == Constraint::unit;
+    if (tangent) project(place);
+    const bool decays = !tangent && !std::isnan(spec_.weight_decay);
+    const double decay = decays ? decay_of(spec_, place) : 0;
+    const AdamRule rule{.grad_scale = pass.grad_scale,
+                        .lr = pass.lr,
+                        .decay = coupled ? 0 : pass.lr * decay,
+                        .coupled = coupled ? decay : 0,
+                        .beta1 = numbers_.beta1,
+                        .beta2 = numbers_.beta2,
+                        .eps = numbers_.eps,
+                        .t = pass.t};
+    if (spec_.name == OptimName::gated_adamw) {
+      run(place, kernels::GatedAdamRule{rule, spec_.gate, spec_.eps_gate});
+    } else {
+      run(place, rule);
+    }
+  }
+
+ private:
+  /// The gradient itself loses its radial part.
+  static void project(const Place& place) {
+    with_kernels(place.w, [&]<class T>(auto who, T) {
+      kernels::run(
+          who, kernels::TangentProject<T>{place.w.as<const T>(), place.g.as<T>(), place.layout()});
+    });
+  }
+
+  OptimSpec spec_;
+  AdamNumbers numbers_;
+  double factor_;
+};
+
+class LionStep : public ElementRule {
+ public:
+  explicit LionStep(const OptimSpec& spec) : spec_(spec) {}
+  std::vector<Slot> slots(const Span& span) const override { return {element_slot("m", span)}; }
+  void step(const Place& place, const Pass& pass) const override {
+    run(place,
+        kernels::LionRule{.grad_scale = pass.grad_scale,
+                          .lr = pass.lr,
+                          .decay = pass.lr * decay_of(spec_, place),
+                          .beta1 = spec_.beta1,
+                          .beta2 = spec_.beta2});
+  }
+
+ private:
+  OptimSpec spec_;
+};
+
+class AdagradStep : public ElementRule {
+ public:
+  explicit AdagradStep(const OptimSpec& spec) : spec_(spec) {}
+  std::vector<Slot> slots(const Span& span) const override { return {element_slot("v", span)}; }
+  void step(const Place& place, const Pass& pass) const override {
+    run(place,
+        kernels::AdagradRule{.grad_scale = pass.grad_scale,
+                             .lr = pass.lr / (1 + static_cast<double>(pass.t - 1) * spec_.lr_decay),
+                             .coupled = decay_of(spec_, place),
+                             .eps = spec_.eps});
+  }
+
+ private:
+  OptimSpec spec_;
+};
+
+class RmspropStep : public ElementRule {
+ public:
+  explicit RmspropStep(const OptimSpec& spec) : spec_(spec) {}
+  std::vector<Slot> slots(const Span& span) const override {
+    if (spec_.momentum == 0) return {element_slot("v", span)};
+    return {element_slot("v", span), element_slot("momentum", span)};
+  }
+  void step(const Place& place, const Pass& pass) const override {
+    run(place,
+        kernels::RmspropRule{.grad_scale = pass.grad_scale,
+                             .lr = pass.lr,
+                             .coupled = decay_of(spec_, place),
+                             .beta2 = spec_.beta2,
+                             .momentum = spec_.momentum,
+                             .eps = spec_.eps});
+  }
+
+ private:
+  OptimSpec spec_;
+};
+
+class SignStep : public ElementRule {
+ public:
+  explicit SignStep(const OptimSpec& spec) : spec_(spec) {}
+  std::vector<Slot> slots(const Span& span) const override {
+    if (spec_.momentum == 0) return {};
+    return {element_slot("momentum", span)};
+  }
+  void step(const Place& place, const Pass& pass) const override {
+    run(place,
+        kernels::SignRule{.grad_scale = pass.grad_scale,
+                          .lr = pass.lr,
+                          .decay = pass.lr * decay_of(spec_, place),
+                          .momentum = spec_.momentum});
+  }
+
+ private:
+  OptimSpec spec_;
+};
+
+}  // namespace
+
+std::unique_ptr<StepRule> make_elementwise_rule(const OptimSpec& spec) {
+  switch (spec.name) {
+    case OptimName::sgdw:
+    case OptimName::sgd:
+      return std::make_unique<SgdStep>(spec);
+    case OptimName::lion:
+      return std::make_unique<LionStep>(spec);
+    case OptimName::adagrad:
+      return std::make_unique<AdagradStep>(spec);
+    case OptimName::rmsprop:
+      return std::make_unique<RmspropStep>(spec);
+    case OptimName::signsgd:
+      return std::make_unique<SignStep>(spec);
+    default:
+      return std::make_unique<AdamStep>(spec, AdamNumbers{spec.beta1, spec.beta2, spec.eps}, 1);
+  }
+}
+
+std::unique_ptr<StepRule> make_adam_rule_beside_muon(const OptimSpec& spec) {
+  // Both learning rates follow one schedule, which is given for Muon's.
+  const double factor = spec.lr == 0 ? 0 : spec.muon_adam_lr / spec.lr;
+  return std::make_unique<AdamStep>(
+      spec, AdamNumbers{spec.muon_adam_beta1, spec.muon_adam_beta2, spec.muon_adam_eps}, factor);
+}
+
+}  // namespace norma

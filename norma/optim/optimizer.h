@@ -1,0 +1,81 @@
+// An optimizer steps the parameters of one store. It reads their tags and nothing else:
+// learning-rate scale, decay, class and constraint. docs/optimizers.md has the formulas.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "norma/optim/optim_spec.h"
+#include "norma/optim/step_rule.h"
+#include "norma/tensor/buffer.h"
+
+namespace norma {
+
+struct StepSpec {
+  double lr = 0;          // of this step, from the schedule
+  double grad_scale = 1;  // multiplies all gradients: the clipping factor
+};
+
+/// A view of one state. Copying it out saves it; copying the same bits in restores it.
+struct StateTensor {
+  std::string name;  // "<parameter>.m"; "step" is the number of steps done
+  Tensor tensor;
+};
+
+class Optimizer {
+ public:
+  /// Parameters that are frozen now are never touched. Constraints that keep a norm (frobenius,
+  /// spectral) and the Hyperball keep what the weights have now.
+  Optimizer(ParamStore& params, const OptimSpec& spec);
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  /// One step, after which every constraint holds. Gradients may be changed by it. Allocates
+  /// nothing. Throws RequestError for another store than the optimizer was made for, and for a
+  /// learning rate or factor that is not a number of at least 0.
+  void step(ParamStore& params, StepSpec step);
+
+  /// Everything that a resumed run needs, in an order that depends on parameters and settings
+  /// alone.
+  std::vector<StateTensor> state();
+  /// Bytes of state held for parameters; gaps between them and the step counter are not counted.
+  std::size_t state_bytes() const;
+  Index steps_done() const { return static_cast<Index>(steps_); }
+  /// With every number filled in.
+  const OptimSpec& spec() const { return spec_; }
+
+ private:
+  /// One span with its rule and states.
+  struct Job {
+    Span span;
+    const StepRule* rule = nullptr;
+    std::vector<Slot> slots;  // the rule's, then the constraint's
+    std::size_t constraint_slot = 0;
+    std::array<std::size_t, Place::kMostSlots> at{};  // byte offsets of the slots
+    bool capped = false;                              // the angle of its vectors is bounded
+  };
+
+  void plan(const ParamStore& params);
+  void allocate(const ParamStore& params);
+  Place place_of(const Job& job, const ParamStore& params) const;
+  void run(const Job& job, const ParamStore& params, const Pass& pass) const;
+
+  OptimSpec spec_;
+  RuleBook rules_;
+  std::vector<Job> jobs_;
+  std::vector<std::string> names_;  // of all parameters
+  std::vector<Shape> shapes_;
+  std::vector<Index> offsets_;
+  Index elements_ = 0;  // of the flat buffers
+  DType dtype_;
+  Buffer states_;
+  Buffer scratch_;
+  Buffer partials_;
+  Buffer before_;     // the weights of a capped span before its step
+  double steps_ = 0;  // a double, so that it can be a state tensor; exact up to 2^53
+};
+
+std::unique_ptr<Optimizer> make_optimizer(ParamStore& params, const OptimSpec& spec);
+
+}  // namespace norma

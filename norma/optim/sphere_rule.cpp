@@ -1,0 +1,47 @@
+#include "norma/optim/step_rule.h"
+
+namespace norma {
+
+namespace {
+
+/// Riemannian Adam: every vector of a UNIT parameter is a sphere with one second moment.
+class SphereStep : public StepRule {
+ public:
+  explicit SphereStep(const OptimSpec& spec) : spec_(spec) {}
+  std::vector<Slot> slots(const Span& span) const override {
+    const Index vectors = span.tags.axis == VectorAxis::columns ? span.cols : span.rows;
+    return {{"m", span.count, true}, {"v", vectors, false}};
+  }
+  bool merges() const override { return false; }
+
+  void step(const Place& place, const Pass& pass) const override {
+    with_kernels(place.w, [&]<class T>(auto who, T) {
+      kernels::run(who,
+                   kernels::SphereAdam<T>{.w = place.w.as<T>(),
+                                          .g = place.g.as<const T>(),
+                                          .m = place.slot<T>(0),
+                                          .v = place.slot<T>(1),
+                                          .layout = place.layout(),
+                                          .grad_scale = pass.grad_scale,
+                                          .lr = pass.lr,
+                                          .beta1 = spec_.beta1,
+                                          .beta2 = spec_.beta2,
+                                          .eps = spec_.eps,
+                                          .t = pass.t,
+                                          .geodesic = spec_.retraction == Retraction::exponential,
+                                          .parallel = spec_.transport == Transport::parallel,
+                                          .lazy = place.span->lazy});
+    });
+  }
+
+ private:
+  OptimSpec spec_;
+};
+
+}  // namespace
+
+std::unique_ptr<StepRule> make_sphere_rule(const OptimSpec& spec) {
+  return std::make_unique<SphereStep>(spec);
+}
+
+}  // namespace norma

@@ -1,0 +1,108 @@
+// What an optimizer does to one span. Rules read tags and numbers; which kernels compute is decided
+// in with_kernels alone.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "norma/base/error.h"
+#include "norma/kernels/exec.h"
+#include "norma/kernels/vectors.h"
+#include "norma/optim/span.h"
+
+namespace norma {
+
+/// One kind of state of a span.
+struct Slot {
+  std::string_view name;
+  Index count = 0;
+  bool per_element = true;  // as many as elements, and so divided among the span's parameters
+};
+
+/// Where a span lies: its weights, gradients, states and the scratch memory of the optimizer.
+struct Place {
+  static constexpr std::size_t kMostSlots = 5;
+  const Span* span = nullptr;
+  Tensor w;  // the flat elements of the span
+  Tensor g;
+  std::array<std::byte*, kMostSlots> slots{};
+  std::byte* scratch = nullptr;
+  double* partials = nullptr;  // (norm_pieces(span.count))
+  kernels::Keep keep = kernels::Keep::nothing;
+
+  template <class T>
+  T* slot(std::size_t index) const {
+    return reinterpret_cast<T*>(slots[index]);
+  }
+  template <class T>
+  T* scratch_as() const {
+    return reinterpret_cast<T*>(scratch);
+  }
+  kernels::VectorLayout layout() const {
+    return {span->rows, span->cols, span->tags.axis == VectorAxis::columns};
+  }
+};
+
+/// One step: the learning rate of the span, the factor of its gradient, and t from 1.
+struct Pass {
+  double lr = 0;
+  double grad_scale = 1;
+  Index t = 1;
+};
+
+class StepRule {
+ public:
+  StepRule() = default;
+  virtual ~StepRule() = default;
+  StepRule(const StepRule&) = delete;
+  StepRule& operator=(const StepRule&) = delete;
+
+  virtual std::vector<Slot> slots(const Span& span) const = 0;
+  /// Elements of scratch memory.
+  virtual Index scratch(const Span&) const { return 0; }
+  /// Whether a span may hold several parameters.
+  virtual bool merges() const { return true; }
+  /// Whether the step itself keeps the vectors that place.keep names.
+  virtual bool keeps_vectors() const { return true; }
+  /// Multiplies the learning rate of the step.
+  virtual double lr_factor() const { return 1; }
+  /// Fills states that do not start at zero.
+  virtual void start(const Place&) const {}
+  virtual void step(const Place& place, const Pass& pass) const = 0;
+};
+
+/// Calls f(who, T{}) with the kernels for this tensor.
+template <class F>
+void with_kernels(const Tensor& like, F&& f) {
+  if (like.dtype == DType::f64) {
+    f(kernels::Ref{}, double{});
+  } else if (like.dtype == DType::f32) {
+    f(kernels::Cpu{}, float{});
+  } else {
+    throw RequestError("an optimizer steps parameters in f32 or f64 on the CPU.");
+  }
+}
+
+/// The rule of every parameter, chosen by its tags.
+class RuleBook {
+ public:
+  explicit RuleBook(const OptimSpec& spec);
+  const StepRule& rule_for(const Param& param) const;
+
+ private:
+  OptimSpec spec_;
+  std::unique_ptr<StepRule> main_;
+  std::unique_ptr<StepRule> hidden_;  // for hidden matrices (Muon, Hyperball), or spheres
+};
+
+// The rules, by page.
+std::unique_ptr<StepRule> make_elementwise_rule(const OptimSpec& spec);  // elementwise_rules.cpp
+std::unique_ptr<StepRule> make_adam_rule_beside_muon(const OptimSpec& spec);
+std::unique_ptr<StepRule> make_lars_rule(const OptimSpec& spec);            // lars.cpp
+std::unique_ptr<StepRule> make_sphere_rule(const OptimSpec& spec);          // sphere_rule.cpp
+std::unique_ptr<StepRule> make_muon_rule(const OptimSpec& spec);            // muon.cpp
+std::unique_ptr<StepRule> make_hyperball_adam_rule(const OptimSpec& spec);  // muon.cpp
+
+}  // namespace norma

@@ -1,0 +1,61 @@
+// A small store with every kind of parameter, and optimizers compared with plain loops.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "norma/nn/param_store.h"
+#include "norma/optim/constraints.h"
+#include "norma/optim/optimizer.h"
+#include "norma/tensor/plain.h"
+#include "tests/support/values.h"
+
+namespace norma::test {
+
+/// What the matrices of the zoo must keep.
+enum class Cage { open, spheres };
+
+struct Zoo {
+  explicit Zoo(DType dtype, Cage cage = Cage::open, Index width = 12) {
+    const Constraint unit = cage == Cage::spheres ? Constraint::unit : Constraint::free;
+    const bool decay = cage == Cage::open;
+    const auto tags = [&](ParamClass kind, VectorAxis axis = VectorAxis::rows) {
+      return ParamTags{.kind = kind, .decay = decay, .constraint = unit, .axis = axis};
+    };
+    params.add({"embedding", {17, width}, tags(ParamClass::embedding)});
+    params.add({"gain", {width}, {.kind = ParamClass::gain, .decay = false}});
+    params.add({"scale", {width}, {.kind = ParamClass::scale, .decay = false, .lr_scale = 0.25}});
+    params.add_fused({{"query", {width, width}, tags(ParamClass::query)},
+                      {"key", {width, width}, tags(ParamClass::key)}});
+    params.add({"out", {width, 2 * width}, tags(ParamClass::attn_out, VectorAxis::columns)});
+    params.add({"up", {4 * width, width}, tags(ParamClass::ffn_up)});
+    params.add({"head", {17, width}, tags(ParamClass::head)});
+    params.allocate(dtype);
+    std::uint64_t stream = 100;
+    for (const Param& param : params.params()) fill_normal(params.value(param), stream++, 0.5);
+    apply_constraints(params);
+    params.freeze("key");
+  }
+  /// New random gradients of both signs; frozen parameters have one too, which nobody may use.
+  void draw(std::uint64_t step) {
+    std::uint64_t stream = 1000 * step;
+    for (const Param& param : params.params()) fill_normal(params.grad(param), stream++);
+  }
+  std::vector<double> values(const std::string& name) const {
+    return list(params.value(params.find(name)));
+  }
+  std::vector<double> grads(const std::string& name) const {
+    return list(params.grad(params.find(name)));
+  }
+  static std::vector<double> list(const Tensor& t) {
+    std::vector<double> all;
+    for_each_place(t.shape, [&](Index r, Index c) { all.push_back(value_at(t, r, c)); });
+    return all;
+  }
+  ParamStore params;
+};
+
+inline double limit_of(DType dtype) { return dtype == DType::f64 ? 1e-12 : 3e-6; }
+
+}  // namespace norma::test
