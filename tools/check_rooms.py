@@ -23,6 +23,8 @@ MAY = {  # room: rooms it may include (itself is always allowed)
     "nn": "base tensor autograd ops",
     "models": "base tensor autograd ops nn",
     "optim": "base tensor kernels nn",
+    "data": "base tensor",
+    "train": "base io tensor autograd ops nn models data optim",
 }
 
 # (what, header pattern, path pattern of the files that may include it)

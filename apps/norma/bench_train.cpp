@@ -1,10 +1,9 @@
-// norma bench train: whole training steps (forward, backward, clip, AdamW) of a plain pre-LN GPT on
-// random tokens, against the best matrix product of the same process.
+// norma bench train: whole training steps (forward, backward, clip, optimizer) of a GPT on random
+// tokens, against the best matrix product of the same process.
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <memory>
-#include <optional>
 
 #include "apps/norma/requests.h"
 #include "norma/base/clock.h"
@@ -14,9 +13,7 @@
 #include "norma/base/text.h"
 #include "norma/base/threads.h"
 #include "norma/checks/ceilings.h"
-#include "norma/models/plain_gpt.h"
-#include "norma/optim/clip.h"
-#include "norma/optim/optimizer.h"
+#include "norma/train/trainer.h"
 
 namespace norma::app {
 
@@ -24,14 +21,13 @@ namespace {
 
 struct Case {
   const char* name;
-  PlainGptSpec model;
-  Index batch;
+  Index layers, heads, width, context, vocab, batch;
 };
 
 constexpr std::array kCases = {
-    Case{"gpt-d128", {.layers = 4, .heads = 4, .width = 128, .context = 64, .vocab = 65}, 12},
-    Case{"gpt-d192", {.layers = 6, .heads = 6, .width = 192, .context = 256, .vocab = 4096}, 16},
-    Case{"gpt-d384", {.layers = 6, .heads = 6, .width = 384, .context = 256, .vocab = 65}, 8},
+    Case{"gpt-d128", 4, 4, 128, 64, 65, 12},
+    Case{"gpt-d192", 6, 6, 192, 256, 4096, 16},
+    Case{"gpt-d384", 6, 6, 384, 256, 65, 8},
 };
 
 const Case& find_case(const std::string& name) {
@@ -47,66 +43,40 @@ const Case& find_case(const std::string& name) {
                                       : say(". Did you mean ", near, "?")));
 }
 
-/// A model with everything that a step needs.
-class Trainer {
- public:
-  explicit Trainer(const Case& chosen) : model_(chosen.model, params_), batch_(chosen.batch) {
-    params_.allocate(DType::f32);
-    model_.init(1);
-    optimizer_ = make_optimizer(
-        params_, {.name = OptimName::adamw, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95});
-    norm_.emplace(params_);
-    ids_ = OwnedTensor({batch_, chosen.model.context}, DType::i32);
-    targets_ = OwnedTensor({batch_ * chosen.model.context}, DType::i32);
+Recipe recipe_of(const Case& chosen, const BenchTrainRequest& request) {
+  Settings given;
+  const auto set = [&](const char* key, Settings::Value value) {
+    given.set({key, std::move(value), "bench"});
+  };
+  set("model.layers", chosen.layers);
+  set("model.heads", chosen.heads);
+  set("model.width", chosen.width);
+  set("model.context", chosen.context);
+  set("model.vocab", chosen.vocab);
+  set("scheme.base", request.scheme);
+  set("optim.name", request.optimizer);
+  set("optim.lr", 1e-3);
+  set("optim.clip_bound", 1.0);
+  set("schedule.name", std::string("constant"));
+  set("train.batch", chosen.batch);
+  return read_recipe(given);
+}
+
+/// Random tokens: speed does not depend on what they say.
+TokenData random_tokens(Index vocab) {
+  constexpr Index kCount = 1 << 20;
+  auto ids = std::make_shared<std::vector<std::uint16_t>>(kCount);
+  for (Index i = 0; i < kCount; ++i) {
+    const std::uint32_t word = random_word({1, 1}, static_cast<std::uint64_t>(i));
+    (*ids)[static_cast<std::size_t>(i)] =
+        static_cast<std::uint16_t>(word % static_cast<std::uint32_t>(vocab));
   }
-
-  double step() {
-    draw_tokens();
-    tape_.reset(step_);
-    params_.begin_accumulation();
-    const Var loss = model_.loss(tape_, ids_.tensor, targets_.tensor);
-    tape_.backward(loss);
-    params_.finish_accumulation();
-    optimizer_->step(params_,
-                     {.lr = kLearningRate, .grad_scale = clip_factor((*norm_)(params_), kMaxNorm)});
-    ++step_;
-    return value_at(loss.value(), 0, 0);
-  }
-
-  Tape& tape() { return tape_; }
-  Index tokens() const { return targets_.tensor.count(); }
-  Index parameters() const { return params_.count(); }
-  double flops() const {
-    return model_.flops_per_token(model_.spec().context) * static_cast<double>(tokens());
-  }
-
- private:
-  static constexpr double kLearningRate = 1e-3;
-  static constexpr double kMaxNorm = 1.0;
-
-  void draw_tokens() {
-    const auto draw = [&](const Tensor& to, std::uint64_t stream) {
-      const RandomKey key{static_cast<std::uint64_t>(step_), stream};
-      std::uint64_t at = 0;
-      for (std::int32_t& id : to.elements<std::int32_t>()) {
-        id = static_cast<std::int32_t>(random_word(key, at++) %
-                                       static_cast<std::uint32_t>(model_.spec().vocab));
-      }
-    };
-    draw(ids_.tensor, 1);
-    draw(targets_.tensor, 2);
-  }
-
-  ParamStore params_;
-  PlainGpt model_;
-  Index batch_;
-  Tape tape_;
-  std::unique_ptr<Optimizer> optimizer_;
-  std::optional<GlobalNorm> norm_;
-  OwnedTensor ids_;
-  OwnedTensor targets_;
-  Index step_ = 0;
-};
+  TokenData data;
+  data.train = {reinterpret_cast<const std::byte*>(ids->data()), kCount, 2};
+  data.vocab = vocab;
+  data.owner = std::move(ids);
+  return data;
+}
 
 void print_profile(const Profile& profile, int steps, double step_ms) {
   std::vector<Profile::Row> rows = profile.rows();
@@ -145,9 +115,9 @@ int run_bench_train(const BenchTrainRequest& request) {
 
   // The peak is taken before and after, so that a busy moment does not flatter the efficiency.
   double peak = checks::measure_gemm_peak();
-  Trainer trainer(chosen);
+  Trainer trainer(recipe_of(chosen, request), random_tokens(chosen.vocab));
   double loss = 0;
-  for (int i = 0; i < kWarmup; ++i) loss = trainer.step();
+  for (int i = 0; i < kWarmup; ++i) loss = trainer.step().loss;
   Profile profile;
   if (request.profile) trainer.tape().set_profile(&profile);
   std::vector<double> seconds;
@@ -155,42 +125,46 @@ int run_bench_train(const BenchTrainRequest& request) {
   while (request.steps > 0 ? static_cast<int>(seconds.size()) < request.steps
                            : (total.seconds() < kSeconds || seconds.size() < 5)) {
     const Stopwatch watch;
-    loss = trainer.step();
+    loss = trainer.step().loss;
     seconds.push_back(watch.seconds());
   }
   const auto count = static_cast<int>(seconds.size());
   peak = std::max(peak, checks::measure_gemm_peak());
   std::nth_element(seconds.begin(), seconds.begin() + count / 2, seconds.end());
   const double step_s = seconds[static_cast<std::size_t>(count) / 2];
-  const double gflops = trainer.flops() / step_s * 1e-9;
+  const double gflops = trainer.flops_per_step() / step_s * 1e-9;
 
   JsonLine line;
   line.add("case", request.name)
+      .add("scheme", request.scheme)
+      .add("optimizer", request.optimizer)
       .add("ms_step", step_s * 1e3)
-      .add("tokens_per_s", static_cast<double>(trainer.tokens()) / step_s)
+      .add("tokens_per_s", static_cast<double>(trainer.tokens_per_step()) / step_s)
       .add("gflops", gflops)
       .add("gemm_peak_gflops", peak)
       .add("efficiency", gflops / peak)
       .add("steps", count)
       .add("threads", thread_count())
-      .add("parameters", trainer.parameters())
+      .add("parameters", trainer.params().count())
       .add("arena_bytes", static_cast<Index>(trainer.tape().arena().capacity()))
       .add("loss", loss);
   if (request.json) {
     std::puts(line.text().c_str());
     return 0;
   }
-  std::printf("%s: %lld parameters, %lld tokens a step, %d threads, median of %d steps\n",
+  std::printf("%s, %s, %s: %lld parameters, %lld tokens a step, %d threads, median of %d steps\n",
               chosen.name,
-              static_cast<long long>(trainer.parameters()),
-              static_cast<long long>(trainer.tokens()),
+              request.scheme.c_str(),
+              request.optimizer.c_str(),
+              static_cast<long long>(trainer.params().count()),
+              static_cast<long long>(trainer.tokens_per_step()),
               thread_count(),
               count);
   std::printf(
       "ms_step          %.2f\ntokens_per_s     %.0f\ngflops           %.1f\n"
       "gemm_peak_gflops %.1f\nefficiency       %.3f\n",
       step_s * 1e3,
-      static_cast<double>(trainer.tokens()) / step_s,
+      static_cast<double>(trainer.tokens_per_step()) / step_s,
       gflops,
       peak,
       gflops / peak);

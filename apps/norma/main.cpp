@@ -49,9 +49,13 @@ Verb declare_bench_kernels(CLI::App& bench, CLI::App*& verb) {
 
 Verb declare_bench_train(CLI::App& bench, CLI::App*& verb) {
   auto request = std::make_shared<norma::app::BenchTrainRequest>();
-  verb = bench.add_subcommand("train", "Time whole training steps of a plain pre-LN GPT");
+  verb = bench.add_subcommand("train", "Time whole training steps of a GPT");
   verb->footer("Example: norma bench train --case gpt-d128 --json");
   verb->add_option("--case", request->name, "gpt-d128, gpt-d192 or gpt-d384")->required();
+  verb->add_option("--scheme", request->scheme, "a scheme, see norma schemes")
+      ->capture_default_str();
+  verb->add_option("--optimizer", request->optimizer, "adamw, sgdw, lion, muon, ...")
+      ->capture_default_str();
   verb->add_option("--steps", request->steps, "timed steps; 0: a few seconds' worth")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
@@ -59,6 +63,37 @@ Verb declare_bench_train(CLI::App& bench, CLI::App*& verb) {
   verb->add_flag("--profile", request->profile, "show where a step's time goes, op by op");
   verb->add_flag("--json", request->json, "one JSON object a line");
   return [request] { return norma::app::run_bench_train(*request); };
+}
+
+Verb declare_train(CLI::App& app, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::TrainRequest>();
+  verb = app.add_subcommand("train", "Train a model as a recipe says");
+  verb->footer(
+      "Example: norma train recipes/tiny.toml data.path=book.txt scheme.base=dnt optim.lr=1e-3 "
+      "--out runs/a");
+  verb->add_option("recipe", request->recipe, "a recipe, see recipes/")->required();
+  verb->add_option("settings", request->assignments, "key=value: changes of the recipe");
+  verb->add_option("--out", request->out, "the folder of the run");
+  verb->add_flag("--resume", request->resume, "go on with the run in --out");
+  verb->add_flag("--force", request->force, "replace the run in --out");
+  verb->add_flag("--dry-run", request->dry_run, "show what it will take, and start nothing");
+  verb->add_flag("--print-config", request->print_config, "show every setting and its origin");
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_train(*request); };
+}
+
+Verb declare_eval(CLI::App& app, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::EvalRequest>();
+  verb = app.add_subcommand("eval", "Evaluate the newest checkpoint of a run");
+  verb->footer("Example: norma eval runs/a --split val --json");
+  verb->add_option("run", request->run, "the folder of the run")->required();
+  verb->add_option("--split", request->split, "val or train")->capture_default_str();
+  verb->add_option("--data", request->data, "another text file instead of the run's own");
+  verb->add_option("--tokens", request->tokens, "how many, spread evenly; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_eval(*request); };
 }
 
 Verb declare_schemes(CLI::App& app, CLI::App*& verb) {
@@ -116,12 +151,14 @@ int run(int argc, char** argv) {
     CLI::App* verb = nullptr;
     Verb run;
   };
-  std::vector<Entry> entries(5);
+  std::vector<Entry> entries(7);
   entries[0].run = declare_check(app, entries[0].verb);
   entries[1].run = declare_bench_kernels(*bench, entries[1].verb);
   entries[2].run = declare_bench_train(*bench, entries[2].verb);
   entries[3].run = declare_doctor(app, entries[3].verb);
   entries[4].run = declare_schemes(app, entries[4].verb);
+  entries[5].run = declare_train(app, entries[5].verb);
+  entries[6].run = declare_eval(app, entries[6].verb);
 
   refuse_unknown_verb(app, argc, argv, 1);
   try {

@@ -3,6 +3,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "norma/base/types.h"
 
 namespace norma::app {
 
@@ -29,12 +32,36 @@ int run_bench_kernels(const BenchKernelsRequest& request);
 
 struct BenchTrainRequest {
   std::string name;
+  std::string scheme = "pre-ln";
+  std::string optimizer = "adamw";
   int steps = 0;  // 0: as many as fill a few seconds
   int threads = 0;
   bool profile = false;
   bool json = false;
 };
 int run_bench_train(const BenchTrainRequest& request);
+
+struct TrainRequest {
+  std::string recipe;
+  std::vector<std::string> assignments;  // key=value
+  std::string out;
+  bool resume = false;
+  bool force = false;
+  bool dry_run = false;
+  bool print_config = false;
+  bool json = false;
+};
+/// 0 done, 128 + signal when stopped by one.
+int run_train(const TrainRequest& request);
+
+struct EvalRequest {
+  std::string run;
+  std::string split = "val";
+  std::string data;  // another file
+  Index tokens = 0;  // 0: all
+  bool json = false;
+};
+int run_eval(const EvalRequest& request);
 
 struct SchemesRequest {
   std::string name;   // empty: the catalogue

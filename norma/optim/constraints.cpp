@@ -57,9 +57,9 @@ bool keeps_norm(const Span& span) {
 
 }  // namespace
 
-std::vector<Slot> constraint_slots(const Span& span) {
+std::vector<StateSlot> constraint_slots(const Span& span) {
   if (!keeps_norm(span)) return {};
-  std::vector<Slot> slots{{"constraint_radius", 1, false}};
+  std::vector<StateSlot> slots{{"constraint_radius", 1, false}};
   if (span.tags.constraint == Constraint::spectral) {
     slots.push_back({"singular_vector", span.cols, false});
   }

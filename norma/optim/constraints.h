@@ -20,7 +20,7 @@ double unit_norm_error(const ParamStore& params);
 // For the optimizer.
 
 /// The radius that frobenius and spectral keep, and the singular vector that spectral follows.
-std::vector<Slot> constraint_slots(const Span& span);
+std::vector<StateSlot> constraint_slots(const Span& span);
 /// Elements of scratch memory.
 Index constraint_scratch(const Span& span);
 /// Takes the radius from the weights; `first` is the index of the constraint's first slot.

@@ -11,7 +11,7 @@ namespace {
 
 using kernels::AdamRule;
 
-Slot element_slot(std::string_view name, const Span& span) { return {name, span.count, true}; }
+StateSlot element_slot(std::string_view name, const Span& span) { return {name, span.count, true}; }
 
 double decay_of(const OptimSpec& spec, const Place& place) {
   return place.span->tags.decay ? spec.weight_decay : 0;
@@ -21,14 +21,14 @@ double decay_of(const OptimSpec& spec, const Place& place) {
 class SgdStep : public ElementRule {
  public:
   explicit SgdStep(const OptimSpec& spec) : spec_(spec) {}
-  std::vector<Slot> slots(const Span& span) const override {
+  std::vector<StateSlot> slots(const Span& span) const override {
     if (spec_.momentum == 0) return {};
     return {element_slot("momentum", span)};
   }
   // Caution takes the mean over one tensor.
   bool merges() const override { return !spec_.caution; }
 
-  void step(const Place& place, const Pass& pass) const override {
+  void step(const Place& place, const StepPass& pass) const override {
     const bool coupled = spec_.name == OptimName::sgd;
     const double decay = decay_of(spec_, place);
     // The peak of this span is its factor times spec.lr, so the factor cancels once.
@@ -82,12 +82,12 @@ class AdamStep : public ElementRule {
  public:
   AdamStep(const OptimSpec& spec, AdamNumbers numbers, double factor)
       : spec_(spec), numbers_(numbers), factor_(factor) {}
-  std::vector<Slot> slots(const Span& span) const override {
+  std::vector<StateSlot> slots(const Span& span) const override {
     return {element_slot("m", span), element_slot("v", span)};
   }
   double lr_factor() const override { return factor_; }
 
-  void step(const Place& place, const Pass& pass) const override {
+  void step(const Place& place, const StepPass& pass) const override {
     const bool coupled = spec_.name == OptimName::adam;
     const bool tangent =
         spec_.name == OptimName::tangent_adam && place.span->tags.constraint == Constraint::unit;
@@ -126,8 +126,10 @@ class AdamStep : public ElementRule {
 class LionStep : public ElementRule {
  public:
   explicit LionStep(const OptimSpec& spec) : spec_(spec) {}
-  std::vector<Slot> slots(const Span& span) const override { return {element_slot("m", span)}; }
-  void step(const Place& place, const Pass& pass) const override {
+  std::vector<StateSlot> slots(const Span& span) const override {
+    return {element_slot("m", span)};
+  }
+  void step(const Place& place, const StepPass& pass) const override {
     run(place,
         kernels::LionRule{.grad_scale = pass.grad_scale,
                           .lr = pass.lr,
@@ -143,8 +145,10 @@ class LionStep : public ElementRule {
 class AdagradStep : public ElementRule {
  public:
   explicit AdagradStep(const OptimSpec& spec) : spec_(spec) {}
-  std::vector<Slot> slots(const Span& span) const override { return {element_slot("v", span)}; }
-  void step(const Place& place, const Pass& pass) const override {
+  std::vector<StateSlot> slots(const Span& span) const override {
+    return {element_slot("v", span)};
+  }
+  void step(const Place& place, const StepPass& pass) const override {
     run(place,
         kernels::AdagradRule{.grad_scale = pass.grad_scale,
                              .lr = pass.lr / (1 + static_cast<double>(pass.t - 1) * spec_.lr_decay),
@@ -159,11 +163,11 @@ class AdagradStep : public ElementRule {
 class RmspropStep : public ElementRule {
  public:
   explicit RmspropStep(const OptimSpec& spec) : spec_(spec) {}
-  std::vector<Slot> slots(const Span& span) const override {
+  std::vector<StateSlot> slots(const Span& span) const override {
     if (spec_.momentum == 0) return {element_slot("v", span)};
     return {element_slot("v", span), element_slot("momentum", span)};
   }
-  void step(const Place& place, const Pass& pass) const override {
+  void step(const Place& place, const StepPass& pass) const override {
     run(place,
         kernels::RmspropRule{.grad_scale = pass.grad_scale,
                              .lr = pass.lr,
@@ -180,11 +184,11 @@ class RmspropStep : public ElementRule {
 class SignStep : public ElementRule {
  public:
   explicit SignStep(const OptimSpec& spec) : spec_(spec) {}
-  std::vector<Slot> slots(const Span& span) const override {
+  std::vector<StateSlot> slots(const Span& span) const override {
     if (spec_.momentum == 0) return {};
     return {element_slot("momentum", span)};
   }
-  void step(const Place& place, const Pass& pass) const override {
+  void step(const Place& place, const StepPass& pass) const override {
     run(place,
         kernels::SignRule{.grad_scale = pass.grad_scale,
                           .lr = pass.lr,

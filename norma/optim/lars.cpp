@@ -12,13 +12,13 @@ namespace {
 class LarsStep : public ElementRule {
  public:
   explicit LarsStep(const OptimSpec& spec) : spec_(spec) {}
-  std::vector<Slot> slots(const Span& span) const override {
+  std::vector<StateSlot> slots(const Span& span) const override {
     if (spec_.momentum == 0) return {};
     return {{"momentum", span.count, true}};
   }
   bool merges() const override { return false; }
 
-  void step(const Place& place, const Pass& pass) const override {
+  void step(const Place& place, const StepPass& pass) const override {
     const double decay = place.span->tags.decay ? spec_.weight_decay : 0;
     const double ratio = place.span->rank < 2 ? 1 : trust_ratio(place, pass, decay);
     run(place,
@@ -35,7 +35,7 @@ class LarsStep : public ElementRule {
   }
 
  private:
-  double trust_ratio(const Place& place, const Pass& pass, double decay) const {
+  double trust_ratio(const Place& place, const StepPass& pass, double decay) const {
     double ratio = 1;
     with_kernels(place.w, [&]<class T>(auto who, T) {
       const auto norm = [&](const Tensor& of) {

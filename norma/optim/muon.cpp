@@ -58,7 +58,7 @@ class DirectionRule : public StepRule {
   }
   /// W ← R·(W − lr·R·u/|u|)/|·|
   template <class Who, class T>
-  void hyperball_step(Who who, const Place& place, const Pass& pass, const T* u) const {
+  void hyperball_step(Who who, const Place& place, const StepPass& pass, const T* u) const {
     const auto radius = static_cast<double>(*place.slot<T>(radius_slot()));
     const double length = norm(who, place, static_cast<const T*>(u));
     if (length == 0) return;
@@ -86,8 +86,8 @@ class MuonStep : public DirectionRule {
                                                                                 : repeated(kNs5))) {
   }
 
-  std::vector<Slot> slots(const Span& span) const override {
-    std::vector<Slot> all{{"momentum", span.count, true}};
+  std::vector<StateSlot> slots(const Span& span) const override {
+    std::vector<StateSlot> all{{"momentum", span.count, true}};
     if (normuon_) all.push_back({"nu", std::max(span.rows, span.cols), false});
     if (spec_.hyperball) all.push_back({"radius", 1, false});
     return all;
@@ -97,7 +97,7 @@ class MuonStep : public DirectionRule {
                     column_scratch(span));
   }
 
-  void step(const Place& place, const Pass& pass) const override {
+  void step(const Place& place, const StepPass& pass) const override {
     with_kernels(place.w, [&]<class T>(auto who, T) {
       const Span& span = *place.span;
       T* u = place.scratch_as<T>();
@@ -175,14 +175,14 @@ class MuonStep : public DirectionRule {
 class HyperballAdamStep : public DirectionRule {
  public:
   using DirectionRule::DirectionRule;
-  std::vector<Slot> slots(const Span& span) const override {
+  std::vector<StateSlot> slots(const Span& span) const override {
     return {{"m", span.count, true}, {"v", span.count, true}, {"radius", 1, false}};
   }
   Index scratch(const Span& span) const override {
     return std::max(span.count, column_scratch(span));
   }
 
-  void step(const Place& place, const Pass& pass) const override {
+  void step(const Place& place, const StepPass& pass) const override {
     with_kernels(place.w, [&]<class T>(auto who, T) {
       T* u = place.scratch_as<T>();
       kernels::run(who,

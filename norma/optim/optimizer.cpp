@@ -103,7 +103,7 @@ void Optimizer::allocate(const ParamStore& params) {
   for (Job& job : jobs_) {
     job.slots = job.rule->slots(job.span);
     job.constraint_slot = job.slots.size();
-    for (const Slot& slot : constraint_slots(job.span)) job.slots.push_back(slot);
+    for (const StateSlot& slot : constraint_slots(job.span)) job.slots.push_back(slot);
     for (std::size_t i = 0; i < job.slots.size(); ++i) {
       job.at[i] = bytes;
       bytes += aligned_bytes(static_cast<std::size_t>(job.slots[i].count) * size);
@@ -161,7 +161,7 @@ void Optimizer::step(ParamStore& params, StepSpec step) {
   }
 }
 
-void Optimizer::run(const Job& job, const ParamStore& params, const Pass& pass) const {
+void Optimizer::run(const Job& job, const ParamStore& params, const StepPass& pass) const {
   const Place place = place_of(job, params);
   if (job.capped) {
     const Tensor before(before_.data(), {job.span.count}, dtype_, place.w.device);
@@ -186,7 +186,7 @@ std::vector<StateTensor> Optimizer::state() {
   all.push_back({"step", Tensor(&steps_, {1}, DType::f64)});
   for (const Job& job : jobs_) {
     for (std::size_t i = 0; i < job.slots.size(); ++i) {
-      const Slot& slot = job.slots[i];
+      const StateSlot& slot = job.slots[i];
       std::byte* data = states_.data() + job.at[i];
       const std::size_t owners = slot.per_element ? job.span.parameters : 1;
       for (std::size_t k = job.span.first; k < job.span.first + owners; ++k) {
@@ -208,7 +208,7 @@ std::size_t Optimizer::state_bytes() const {
     Index own = 0;
     for (std::size_t k = 0; k < job.span.parameters; ++k)
       own += shapes_[job.span.first + k].count();
-    for (const Slot& slot : job.slots) elements += slot.per_element ? own : slot.count;
+    for (const StateSlot& slot : job.slots) elements += slot.per_element ? own : slot.count;
   }
   return static_cast<std::size_t>(elements) * size_of(dtype_);
 }

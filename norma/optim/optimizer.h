@@ -50,7 +50,7 @@ class Optimizer {
   struct Job {
     Span span;
     const StepRule* rule = nullptr;
-    std::vector<Slot> slots;  // the rule's, then the constraint's
+    std::vector<StateSlot> slots;  // the rule's, then the constraint's
     std::size_t constraint_slot = 0;
     std::array<std::size_t, Place::kMostSlots> at{};  // byte offsets of the slots
     bool capped = false;                              // the angle of its vectors is bounded
@@ -59,7 +59,7 @@ class Optimizer {
   void plan(const ParamStore& params);
   void allocate(const ParamStore& params);
   Place place_of(const Job& job, const ParamStore& params) const;
-  void run(const Job& job, const ParamStore& params, const Pass& pass) const;
+  void run(const Job& job, const ParamStore& params, const StepPass& pass) const;
 
   OptimSpec spec_;
   RuleBook rules_;

@@ -8,13 +8,13 @@ namespace {
 class SphereStep : public StepRule {
  public:
   explicit SphereStep(const OptimSpec& spec) : spec_(spec) {}
-  std::vector<Slot> slots(const Span& span) const override {
+  std::vector<StateSlot> slots(const Span& span) const override {
     const Index vectors = span.tags.axis == VectorAxis::columns ? span.cols : span.rows;
     return {{"m", span.count, true}, {"v", vectors, false}};
   }
   bool merges() const override { return false; }
 
-  void step(const Place& place, const Pass& pass) const override {
+  void step(const Place& place, const StepPass& pass) const override {
     with_kernels(place.w, [&]<class T>(auto who, T) {
       kernels::run(who,
                    kernels::SphereAdam<T>{.w = place.w.as<T>(),

@@ -15,7 +15,7 @@
 namespace norma {
 
 /// One kind of state of a span.
-struct Slot {
+struct StateSlot {
   std::string_view name;
   Index count = 0;
   bool per_element = true;  // as many as elements, and so divided among the span's parameters
@@ -46,7 +46,7 @@ struct Place {
 };
 
 /// One step: the learning rate of the span, the factor of its gradient, and t from 1.
-struct Pass {
+struct StepPass {
   double lr = 0;
   double grad_scale = 1;
   Index t = 1;
@@ -59,7 +59,7 @@ class StepRule {
   StepRule(const StepRule&) = delete;
   StepRule& operator=(const StepRule&) = delete;
 
-  virtual std::vector<Slot> slots(const Span& span) const = 0;
+  virtual std::vector<StateSlot> slots(const Span& span) const = 0;
   /// Elements of scratch memory.
   virtual Index scratch(const Span&) const { return 0; }
   /// Whether a span may hold several parameters.
@@ -70,7 +70,7 @@ class StepRule {
   virtual double lr_factor() const { return 1; }
   /// Fills states that do not start at zero.
   virtual void start(const Place&) const {}
-  virtual void step(const Place& place, const Pass& pass) const = 0;
+  virtual void step(const Place& place, const StepPass& pass) const = 0;
 };
 
 /// Calls f(who, T{}) with the kernels for this tensor.

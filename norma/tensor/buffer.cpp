@@ -17,7 +17,7 @@ std::size_t machine_memory() {
          static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
-void Buffer::Free::operator()(std::byte* memory) const {
+void FreeMemory::operator()(std::byte* memory) const {
   if (mapped > 0) {
     munmap(memory, mapped);
   } else {
@@ -73,7 +73,7 @@ Buffer::Buffer(std::size_t bytes, Device device) : bytes_(bytes), device_(device
                           human_bytes(static_cast<double>(bytes)),
                           "; use a smaller model, batch or context."));
   }
-  memory_ = {memory, Free{mapped}};
+  memory_ = {memory, FreeMemory{mapped}};
 }
 
 OwnedTensor::OwnedTensor(Shape shape, DType dtype, Device device)

@@ -17,6 +17,11 @@ constexpr std::size_t aligned_bytes(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+struct FreeMemory {
+  std::size_t mapped = 0;  // bytes to unmap; 0: from the heap
+  void operator()(std::byte* memory) const;
+};
+
 /// Zero-filled, aligned memory on one device. Throws MemoryError with a sentence when the machine
 /// does not have that much (unless planning, see planning.h).
 class Buffer {
@@ -29,11 +34,7 @@ class Buffer {
   Device device() const { return device_; }
 
  private:
-  struct Free {
-    std::size_t mapped = 0;  // bytes to unmap; 0: from the heap
-    void operator()(std::byte* memory) const;
-  };
-  std::unique_ptr<std::byte, Free> memory_;
+  std::unique_ptr<std::byte, FreeMemory> memory_;
   std::size_t bytes_ = 0;
   Device device_;
 };

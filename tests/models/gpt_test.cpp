@@ -1,16 +1,18 @@
-// Whole training steps: same bits for any thread count, recomputation, learning, steady memory.
-#include "norma/models/plain_gpt.h"
+// Whole training steps under several schemes: same bits for any thread count, recomputation,
+// learning, steady memory.
+#include "norma/models/gpt.h"
 
 #include <cmath>
 #include <cstring>
-#include <memory>
-#include <optional>
 
 #include <gtest/gtest.h>
 
 #include "norma/base/rng.h"
+#include "norma/base/text.h"
 #include "norma/base/threads.h"
+#include "norma/nn/catalogue.h"
 #include "norma/optim/clip.h"
+#include "norma/optim/constraints.h"
 #include "norma/optim/optimizer.h"
 #include "tests/support/heap_count.h"
 
@@ -20,13 +22,19 @@ namespace {
 /// A small model that trains on a fixed random batch.
 class SmallRun {
  public:
-  explicit SmallRun(bool recompute_blocks, DType dtype = DType::f32)
-      : model_({.layers = 3, .heads = 2, .width = 48, .context = 33, .vocab = 50}, params_),
+  explicit SmallRun(const std::string& scheme,
+                    bool recompute_blocks = false,
+                    DType dtype = DType::f32)
+      : scheme_(read_scheme(scheme_settings(scheme))),
+        model_(spec_of(scheme_), scheme_, params_),
         recompute_(recompute_blocks) {
     params_.allocate(dtype);
+    model_.allocate(dtype);
     model_.init(7);
-    optimizer_ = make_optimizer(params_, {.weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95});
-    norm_.emplace(params_);
+    apply_constraints(params_);
+    optimizer_ = make_optimizer(
+        params_, {.name = OptimName::adamw, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95});
+    norm_ = std::make_unique<GlobalNorm>(params_);
     ids_ = OwnedTensor({kBatch, 33}, DType::i32);
     targets_ = OwnedTensor({kBatch * 33}, DType::i32);
     std::uint64_t at = 0;
@@ -41,7 +49,8 @@ class SmallRun {
   double step() {
     tape_.reset();
     params_.begin_accumulation();
-    const Var loss = model_.loss(tape_, ids_.tensor, targets_.tensor, recompute_);
+    const Var loss =
+        model_.loss(tape_, ids_.tensor, targets_.tensor, {}, {.recompute = recompute_}).loss;
     tape_.backward(loss);
     params_.finish_accumulation();
     optimizer_->step(params_, {.lr = 3e-3, .grad_scale = clip_factor((*norm_)(params_), 1.0)});
@@ -53,36 +62,60 @@ class SmallRun {
 
  private:
   static constexpr Index kBatch = 6;
+  static ModelSpec spec_of(const Scheme& scheme) {
+    ModelSpec spec{.layers = 3, .width = 48, .heads = 2, .context = 33, .vocab = 50};
+    if (scheme.weights[ParamClass::embedding] == WeightRule::unit) {
+      spec.positions = Positions::rope;
+      spec.ffn = FfnKind::swiglu;
+      spec.tied = false;
+    }
+    return spec;
+  }
+  Scheme scheme_;
   ParamStore params_;
-  PlainGpt model_;
+  Gpt model_;
   bool recompute_;
   Tape tape_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::optional<GlobalNorm> norm_;
+  std::unique_ptr<GlobalNorm> norm_;
   OwnedTensor ids_;
   OwnedTensor targets_;
 };
+
+class GptUnder : public testing::TestWithParam<std::string> {};
+
+std::string test_name(const testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+INSTANTIATE_TEST_SUITE_P(
+    Schemes,
+    GptUnder,
+    testing::Values("pre-ln", "dnt", "ngpt", "hybridnorm", "olmo2", "weight-norm"),
+    test_name);
 
 bool same_bits(const Tensor& a, const Tensor& b) {
   return a.bytes() == b.bytes() && std::memcmp(a.data, b.data, a.bytes()) == 0;
 }
 
-TEST(PlainGpt, StartsAtLogOfVocabulary) {
-  SmallRun run(false);
-  EXPECT_NEAR(run.step(), std::log(50.0), 0.05);
+TEST_P(GptUnder, StartsAtLogOfVocabulary) {
+  SmallRun run(GetParam());
+  // Tied tables of narrow models start with larger logits (hybridnorm: std 0.09 at this width).
+  EXPECT_NEAR(run.step(), std::log(50.0), GetParam() == "hybridnorm" ? 0.5 : 0.05);
 }
 
-TEST(PlainGpt, LearnsItsBatch) {
-  SmallRun run(false);
+TEST_P(GptUnder, LearnsItsBatch) {
+  SmallRun run(GetParam());
   const double first = run.step();
   double last = first;
   for (int i = 0; i < 60; ++i) last = run.step();
   EXPECT_LT(last, 0.6 * first);
 }
 
-TEST(PlainGpt, SameBitsWithOneAndTwoThreads) {
-  SmallRun one(false);
-  SmallRun two(false);
+TEST_P(GptUnder, SameBitsWithOneAndTwoThreads) {
+  SmallRun one(GetParam());
+  SmallRun two(GetParam());
   for (int i = 0; i < 3; ++i) {
     double loss_one = 0;
     double loss_two = 0;
@@ -99,9 +132,9 @@ TEST(PlainGpt, SameBitsWithOneAndTwoThreads) {
   EXPECT_TRUE(same_bits(one.params().values(), two.params().values()));
 }
 
-TEST(PlainGpt, RecomputationNeedsLessMemory) {
-  SmallRun kept(false);
-  SmallRun again(true);
+TEST_P(GptUnder, RecomputationNeedsLessMemory) {
+  SmallRun kept(GetParam());
+  SmallRun again(GetParam(), true);
   // The kept form fuses each norm with the addition before it, so the two agree to rounding here;
   // tests/autograd demands equal bits where the block is the same.
   const double loss_kept = kept.step();
@@ -110,17 +143,17 @@ TEST(PlainGpt, RecomputationNeedsLessMemory) {
   EXPECT_LT(again.arena().peak(), kept.arena().peak());
 }
 
-TEST(PlainGpt, F32FollowsF64) {
-  SmallRun f32(false);
-  SmallRun f64(false, DType::f64);
+TEST_P(GptUnder, F32FollowsF64) {
+  SmallRun f32(GetParam());
+  SmallRun f64(GetParam(), false, DType::f64);
   for (int i = 0; i < 10; ++i) {
     const double want = f64.step();
     EXPECT_NEAR(f32.step(), want, 1e-4 * want);
   }
 }
 
-TEST(PlainGpt, NothingGrowsOrIsAllocatedAfterTheSecondStep) {
-  SmallRun run(false);
+TEST_P(GptUnder, NothingGrowsOrIsAllocatedAfterTheSecondStep) {
+  SmallRun run(GetParam());
   run.step();
   run.step();
   const std::size_t capacity = run.arena().capacity();

@@ -1,0 +1,73 @@
+#include "apps/norma/progress.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include <unistd.h>
+
+#include "norma/base/text.h"
+
+namespace norma::app {
+
+namespace {
+
+std::string line_of(const RunProgress& progress) {
+  std::string line = say("step ",
+                         progress.step,
+                         "/",
+                         progress.steps,
+                         "  loss ",
+                         fixed(progress.loss, 4),
+                         progress.val_loss > 0 ? say("  val ", fixed(progress.val_loss, 4)) : "",
+                         "  lr ",
+                         scientific(progress.lr, 2),
+                         "  ",
+                         fixed(progress.tokens_per_s, 0),
+                         " tok/s");
+  if (progress.share_of_peak > 0) {
+    line += say("  ", fixed(100 * progress.share_of_peak, 0), "% of peak");
+  }
+  return line + say("  ETA ", clock_text(progress.eta_s));
+}
+
+std::string bar_of(const RunProgress& progress) {
+  constexpr Index kWidth = 20;
+  const Index full = kWidth * progress.step / std::max<Index>(progress.steps, 1);
+  return say("[",
+             std::string(static_cast<std::size_t>(full), '#'),
+             std::string(static_cast<std::size_t>(kWidth - full), '.'),
+             "] ");
+}
+
+}  // namespace
+
+std::string clock_text(double seconds) {
+  const auto total = static_cast<Index>(seconds + 0.5);
+  const auto two = [](Index value) { return say(value < 10 ? "0" : "", value); };
+  const Index hours = total / 3600;
+  if (hours > 0) return say(hours, ":", two(total / 60 % 60), ":", two(total % 60));
+  return say(total / 60, ":", two(total % 60));
+}
+
+ProgressDisplay::ProgressDisplay() : terminal_(isatty(STDERR_FILENO) != 0) {}
+
+void ProgressDisplay::show(const RunProgress& progress) {
+  if (!terminal_) {
+    if (progress.logged) std::fprintf(stderr, "%s\n", line_of(progress).c_str());
+    return;
+  }
+  constexpr double kRefresh_s = 0.1;
+  if (shown_ && since_.seconds() < kRefresh_s && progress.step != progress.steps) return;
+  std::fprintf(stderr, "\r\033[K%s%s", bar_of(progress).c_str(), line_of(progress).c_str());
+  std::fflush(stderr);
+  since_.restart();
+  shown_ = true;
+  open_ = true;
+}
+
+void ProgressDisplay::finish() {
+  if (open_) std::fputc('\n', stderr);
+  open_ = false;
+}
+
+}  // namespace norma::app

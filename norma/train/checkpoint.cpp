@@ -1,0 +1,145 @@
+#include "norma/train/checkpoint.h"
+
+#include <functional>
+#include <vector>
+
+#include "norma/base/error.h"
+#include "norma/base/json_line.h"
+#include "norma/base/text.h"
+#include "norma/io/safetensors.h"
+#include "norma/io/strict_json.h"
+
+namespace norma {
+
+namespace {
+
+constexpr const char* kModelFile = "model.safetensors";
+constexpr const char* kOptimizerFile = "optimizer.safetensors";
+constexpr const char* kStateFile = "state.json";
+constexpr std::uint64_t kLargestState = 1 << 16;
+
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
+std::vector<NamedTensor> model_tensors(Trainer& trainer) {
+  std::vector<NamedTensor> tensors;
+  for (const Param& param : trainer.params().params()) {
+    tensors.push_back({param.name, trainer.params().value(param)});
+  }
+  for (const NormLayer::Running* running : trainer.model().running()) {
+    tensors.push_back({running->name + ".running_mean", running->mean.tensor});
+    tensors.push_back({running->name + ".running_var", running->var.tensor});
+  }
+  return tensors;
+}
+
+std::vector<NamedTensor> optimizer_tensors(Trainer& trainer) {
+  std::vector<NamedTensor> tensors;
+  for (const StateTensor& state : trainer.optimizer().state()) {
+    tensors.push_back({state.name, state.tensor});
+  }
+  return tensors;
+}
+
+io::TensorSpec spec_of(const NamedTensor& named) {
+  io::TensorSpec spec;
+  spec.name = named.name;
+  spec.type = io::find_stored_type(named.tensor.dtype == DType::f64 ? "F64" : "F32");
+  for (int i = 0; i < named.tensor.shape.rank(); ++i) {
+    spec.shape.push_back(static_cast<std::uint64_t>(named.tensor.shape[i]));
+  }
+  return spec;
+}
+
+std::vector<io::TensorSpec> specs_of(const std::vector<NamedTensor>& tensors) {
+  std::vector<io::TensorSpec> specs;
+  for (const NamedTensor& named : tensors) specs.push_back(spec_of(named));
+  return specs;
+}
+
+std::span<std::byte> bytes_of(const Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.data), tensor.bytes()};
+}
+
+const NamedTensor& find(const std::vector<NamedTensor>& tensors, const std::string& name) {
+  for (const NamedTensor& named : tensors) {
+    if (named.name == name) return named;
+  }
+  throw Error(say("there is no tensor ", name, "."));
+}
+
+void write_tensors(io::ByteSink& sink,
+                   const std::vector<NamedTensor>& tensors,
+                   const io::Metadata& metadata) {
+  io::SafetensorsWriter writer(sink, specs_of(tensors), metadata);
+  for (const io::StoredTensor& stored : writer.order()) {
+    writer.write(stored.name, bytes_of(find(tensors, stored.name).tensor));
+  }
+  writer.finish();
+}
+
+void read_tensors(io::FileSystem& disk,
+                  const std::string& path,
+                  const std::vector<NamedTensor>& tensors) {
+  const io::SafetensorsFile file(disk, path);
+  io::require_tensors(path, file.layout(), specs_of(tensors));
+  for (const NamedTensor& named : tensors) {
+    file.read(*file.layout().find(named.name), bytes_of(named.tensor));
+  }
+}
+
+std::string state_text(const RunState& state) {
+  JsonLine line;
+  line.add("step", state.step).add("elapsed_ms", static_cast<Index>(state.elapsed_ms));
+  return line.text() + "\n";
+}
+
+RunState read_state(io::FileSystem& disk, const std::string& path) {
+  const std::string text = io::File(disk, path, io::OpenAs::read).text(kLargestState);
+  RunState state;
+  io::StrictJson json(path, text);
+  json.object([&](const std::string& key) {
+    const std::uint64_t value = json.integer();
+    if (key == "step") state.step = static_cast<Index>(value);
+    if (key == "elapsed_ms") state.elapsed_ms = value;
+  });
+  json.end();
+  return state;
+}
+
+}  // namespace
+
+std::string save_checkpoint(io::FileSystem& disk,
+                            const std::string& run,
+                            Trainer& trainer,
+                            const RunState& state) {
+  const Recipe& recipe = trainer.recipe();
+  const io::Metadata metadata = {{"format", "pt"},
+                                 {"norma.scheme", recipe.scheme.name},
+                                 {"norma.family", std::string(word_of(recipe.model.family))}};
+  io::Commit commit(disk, io::join(run, "checkpoints"), static_cast<std::uint64_t>(state.step));
+  commit.write(kModelFile,
+               [&](io::ByteSink& sink) { write_tensors(sink, model_tensors(trainer), metadata); });
+  commit.write(kOptimizerFile, [&](io::ByteSink& sink) {
+    write_tensors(sink, optimizer_tensors(trainer), {{"format", "pt"}});
+  });
+  commit.write(kStateFile, [&](io::ByteSink& sink) { io::write_text(sink, state_text(state)); });
+  return commit.finish(
+      {{"scheme", recipe.scheme.name}, {"optimizer", std::string(word_of(recipe.optim.name))}});
+}
+
+void load_model(io::FileSystem& disk, const std::string& folder, Trainer& trainer) {
+  read_tensors(disk, io::join(folder, kModelFile), model_tensors(trainer));
+}
+
+RunState load_checkpoint(io::FileSystem& disk, const std::string& folder, Trainer& trainer) {
+  load_model(disk, folder, trainer);
+  read_tensors(disk, io::join(folder, kOptimizerFile), optimizer_tensors(trainer));
+  const RunState state = read_state(disk, io::join(folder, kStateFile));
+  trainer.set_steps_done(state.step);
+  return state;
+}
+
+}  // namespace norma

@@ -1,0 +1,116 @@
+#include "norma/train/forecast.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "norma/base/clock.h"
+#include "norma/base/rng.h"
+#include "norma/tensor/planning.h"
+#include "norma/train/run.h"
+
+namespace norma {
+
+namespace {
+
+/// Enough tokens of any kind for a few steps.
+TokenData stand_in_tokens(Index vocab, Index context) {
+  const Index count = std::max<Index>(4 * context, 1 << 16);
+  auto ids = std::make_shared<std::vector<std::uint32_t>>(static_cast<std::size_t>(count));
+  for (Index i = 0; i < count; ++i) {
+    (*ids)[static_cast<std::size_t>(i)] =
+        random_word({1, 2}, static_cast<std::uint64_t>(i)) % static_cast<std::uint32_t>(vocab);
+  }
+  TokenData data;
+  data.train = {reinterpret_cast<const std::byte*>(ids->data()), count, 4};
+  data.vocab = vocab;
+  data.owner = std::move(ids);
+  return data;
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Median seconds of a step.
+double time_steps(const Recipe& recipe, double budget_s) {
+  Trainer trainer(recipe, stand_in_tokens(recipe.model.vocab, recipe.model.context));
+  trainer.step();  // allocates and warms up
+  std::vector<double> seconds;
+  const Stopwatch total;
+  do {
+    const Stopwatch watch;
+    trainer.step();
+    seconds.push_back(watch.seconds());
+  } while (seconds.size() < 30 && (seconds.size() < 3 || total.seconds() < budget_s));
+  return median(std::move(seconds));
+}
+
+Recipe slice_of(Recipe recipe, Index layers, Index rows) {
+  recipe.model.layers = layers;
+  recipe.train.batch = rows;
+  recipe.train.micro_batch = 0;
+  return recipe;
+}
+
+double parameters_of(const Recipe& recipe) {
+  const PlanningScope plan;
+  const Trainer trainer(recipe, {});
+  return static_cast<double>(trainer.params().count());
+}
+
+/// A step costs something per parameter (clipping, the optimizer) and something per sequence that
+/// is linear in the number of blocks: three small models tell them apart.
+double extrapolated_step(const Recipe& recipe) {
+  const double one = time_steps(slice_of(recipe, 1, 1), 1);
+  const double twice = time_steps(slice_of(recipe, 1, 2), 1);
+  const double deeper = time_steps(slice_of(recipe, 2, 1), 1);
+  const double sequence = std::max(twice - one, 0.0);
+  const double per_parameter =
+      std::max(one - sequence, 0.0) / parameters_of(slice_of(recipe, 1, 1));
+  const double block =
+      std::max(deeper - per_parameter * parameters_of(slice_of(recipe, 2, 1)) - sequence, 0.0);
+  const auto blocks = static_cast<double>(recipe.model.layers - 1);
+  return per_parameter * parameters_of(recipe) +
+         static_cast<double>(recipe.train.batch) * (sequence + blocks * block);
+}
+
+/// Floating-point operations that are timed at most: a few seconds on two cores.
+constexpr double kMostTimedFlops = 4e11;
+
+}  // namespace
+
+Forecast forecast(const Recipe& recipe, const TokenData& data) {
+  Forecast result;
+  result.process_bytes = peak_process_bytes();
+  result.machine_bytes = machine_memory();
+  {
+    const PlanningScope plan;
+    Trainer trainer(recipe, {});
+    trainer.step();
+    result.parameters = trainer.params().count();
+    result.memory = trainer.memory();
+    result.memory.data +=
+        static_cast<std::size_t>((data.train.count + data.val.count) * data.train.bytes_per_token);
+    result.flops_per_step = trainer.flops_per_step();
+  }
+  const bool fits = result.memory.total() < result.machine_bytes / 2;
+  result.timed_whole = result.flops_per_step <= kMostTimedFlops && fits;
+  result.step_seconds = result.timed_whole ? time_steps(recipe, 3) : extrapolated_step(recipe);
+  const Index evaluations =
+      recipe.train.eval_every > 0
+          ? (recipe.train.steps + recipe.train.eval_every - 1) / recipe.train.eval_every
+          : 1;
+  const Index val = recipe.train.eval_tokens > 0
+                        ? std::min(recipe.train.eval_tokens, data.val.count)
+                        : data.val.count;
+  // Forward alone is a third of a step.
+  const double evaluation_s = result.step_seconds / 3 * static_cast<double>(val) /
+                              static_cast<double>(recipe.train.batch * recipe.model.context);
+  result.total_seconds = static_cast<double>(recipe.train.steps) * result.step_seconds +
+                         static_cast<double>(evaluations) * evaluation_s;
+  return result;
+}
+
+}  // namespace norma

@@ -1,0 +1,23 @@
+// What a run will take, found out before it starts: memory exactly, by walking through a step
+// without computing; time by timing a few steps of the first blocks.
+#pragma once
+
+#include "norma/train/trainer.h"
+
+namespace norma {
+
+struct Forecast {
+  Index parameters = 0;
+  Trainer::Memory memory;
+  std::size_t process_bytes = 0;  // of the program itself, before anything is trained
+  double step_seconds = 0;
+  double total_seconds = 0;  // all steps, evaluations included
+  double flops_per_step = 0;
+  std::size_t machine_bytes = 0;
+  bool timed_whole = false;  // the whole model was timed, not a slice of it
+};
+
+/// `data` may be empty: then time for evaluation is left out.
+Forecast forecast(const Recipe& recipe, const TokenData& data);
+
+}  // namespace norma

@@ -1,0 +1,95 @@
+#include "norma/train/recipe.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "norma/base/error.h"
+#include "norma/base/read_fields.h"
+#include "norma/base/text.h"
+#include "norma/nn/catalogue.h"
+
+namespace norma {
+
+namespace {
+
+void require_sense(const TrainSpec& train) {
+  if (train.device != "cpu") {
+    throw RequestError(say("train.device must be cpu in this build, got ", train.device, "."));
+  }
+  if (train.micro_batch > 0 && train.batch % train.micro_batch != 0) {
+    throw RequestError(say("train.micro_batch must divide train.batch = ",
+                           train.batch,
+                           ", got ",
+                           train.micro_batch,
+                           "."));
+  }
+}
+
+/// [scheme] as it is in the recipe; a recipe without one trains the plain GPT.
+Settings scheme_table(const Settings& given) {
+  Settings table = given.below("scheme");
+  if (table.entries().empty()) table.set({"base", std::string("pre-ln"), "default"});
+  return table;
+}
+
+bool is_scheme_key(const std::string& key) { return key.starts_with("scheme."); }
+
+}  // namespace
+
+Recipe read_recipe(const Settings& given) {
+  Recipe recipe;
+  Settings scheme_values = scheme_settings(scheme_table(given));
+  const Settings::Entry* name = scheme_values.find("name");
+  const bool changed = given.below("scheme").entries().size() > 1;
+  if (name != nullptr && changed && given.find("scheme.name") == nullptr) {
+    scheme_values.set({"name", say(std::get<std::string>(name->value), "+"), "recipe"});
+  }
+  recipe.scheme = read_scheme(scheme_values);
+
+  Settings merged = recipe.scheme.wishes;
+  for (const Settings::Entry& entry : given.entries()) {
+    if (!is_scheme_key(entry.key)) merged.set(entry);
+  }
+  SettingsReader reader(merged);
+  reader.read("model", recipe.model);
+  reader.read("optim", recipe.optim);
+  reader.read("schedule", recipe.schedule);
+  reader.read("data", recipe.data);
+  reader.read("train", recipe.train);
+  reader.refuse_unknown();
+
+  require_sense(recipe.train);
+  recipe.optim = norma::resolved(recipe.optim);
+  lr_at(recipe.schedule, recipe.optim.lr, 0, recipe.train.steps);  // refuses what does not fit
+  recipe.warnings = judge_scheme(recipe.scheme, true);
+
+  write_fields(recipe.resolved, merged, "model", recipe.model);
+  for (const Settings::Entry& entry : scheme_values.entries()) {
+    const bool wish = recipe.scheme.wishes.find(entry.key) != nullptr;
+    if (!wish) recipe.resolved.set({say("scheme.", entry.key), entry.value, entry.origin});
+  }
+  write_fields(recipe.resolved, merged, "optim", recipe.optim);
+  write_fields(recipe.resolved, merged, "schedule", recipe.schedule);
+  write_fields(recipe.resolved, merged, "data", recipe.data);
+  write_fields(recipe.resolved, merged, "train", recipe.train);
+  return recipe;
+}
+
+Recipe load_recipe(const std::string& path, const std::vector<std::string>& assignments) {
+  Settings given = Settings::from_file(path);
+  for (const std::string& assignment : assignments) given.set_assignment(assignment);
+  return read_recipe(given);
+}
+
+std::string recipe_text(const Recipe& recipe) {
+  Settings set;
+  for (const Settings::Entry& entry : recipe.resolved.entries()) {
+    const auto* number = std::get_if<double>(&entry.value);
+    const bool unused = number != nullptr && std::isnan(*number);  // this optimizer lacks it
+    if (!unused) set.set(entry);
+  }
+  return "# Resolved: every setting of the run, and where it came from.\n" +
+         toml_text(set, Origins::shown);
+}
+
+}  // namespace norma

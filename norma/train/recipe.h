@@ -1,0 +1,111 @@
+// A recipe: everything that decides a run. [model] [scheme] [optim] [schedule] [data] [train].
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "norma/base/settings.h"
+#include "norma/models/model_spec.h"
+#include "norma/nn/scheme.h"
+#include "norma/optim/optim_spec.h"
+#include "norma/optim/schedule.h"
+
+namespace norma {
+
+struct DataSpec {
+  std::string path;
+  double val_fraction = 0.1;
+  template <class F>
+  void fields(F&& f) {
+    f("path", path, "a text file, read as bytes");
+    f("val_fraction", val_fraction, "share of the file kept for validation", Range{0, 0.9});
+  }
+};
+
+enum class Precision : std::uint8_t { f32, f64 };
+template <>
+struct Words<Precision> {
+  static constexpr std::array<std::pair<std::string_view, Precision>, 2> all{{
+      {"f32", Precision::f32},
+      {"f64", Precision::f64},
+  }};
+};
+
+struct TrainSpec {
+  Index steps = 1000;
+  Index batch = 16;
+  Index micro_batch = 0;
+  Index seed = 1;
+  Index eval_every = 0;
+  Index eval_tokens = 0;
+  Index log_every = 10;
+  Index angle_every = 0;
+  Index checkpoint_every = 0;
+  Index keep_last = 2;
+  Index keep_every = 0;
+  std::string device = "cpu";
+  Precision precision = Precision::f32;
+  Index threads = 0;
+  bool recompute = false;
+  double label_smoothing = 0;
+  double z_loss = 0;
+  double precondition = 0;
+  template <class F>
+  void fields(F&& f) {
+    f("steps", steps, "optimizer steps", Range{1, 1e9});
+    f("batch", batch, "sequences a step", Range{1, 1 << 20});
+    f("micro_batch",
+      micro_batch,
+      "sequences computed at a time; 0: the whole batch",
+      Range{0, 1 << 20});
+    f("seed", seed, "of the start, the data order and dropout", Range{0, 1e15});
+    f("eval_every", eval_every, "steps between evaluations; 0: only at the end", Range{0, 1e9});
+    f("eval_tokens",
+      eval_tokens,
+      "tokens of an evaluation; 0: the whole validation split",
+      Range{0, 1e12});
+    f("log_every", log_every, "steps between lines of metrics", Range{1, 1e9});
+    f("angle_every", angle_every, "steps between measurements of angles; 0: none", Range{0, 1e9});
+    f("checkpoint_every",
+      checkpoint_every,
+      "steps between checkpoints; 0: only at the end",
+      Range{0, 1e9});
+    f("keep_last", keep_last, "checkpoints kept", Range{2, 1e6});
+    f("keep_every",
+      keep_every,
+      "and those whose step is a multiple of this; 0: none",
+      Range{0, 1e9});
+    f("device", device, "cpu");
+    f("precision", precision, "of activations and weights");
+    f("threads", threads, "0: all cores", Range{0, 4096});
+    f("recompute", recompute, "run blocks again in backward instead of keeping their activations");
+    f("label_smoothing",
+      label_smoothing,
+      "share of each target spread over all classes",
+      Range{0, 0.99});
+    f("z_loss", z_loss, "factor of log² of the softmax's sum", Range{0, 1});
+    f("precondition", precondition, "q of logit gradient preconditioning; 0: none", Range{0, 4});
+  }
+};
+
+struct Recipe {
+  ModelSpec model;
+  Scheme scheme;
+  OptimSpec optim;
+  ScheduleSpec schedule;
+  DataSpec data;
+  TrainSpec train;
+  /// Every value with where it came from: what recipe.toml of a run says.
+  Settings resolved;
+  std::vector<std::string> warnings;
+};
+
+/// Defaults < what the scheme asks for < the file < key=value. Throws RequestError for anything
+/// that is unknown, out of range or cannot work together.
+Recipe load_recipe(const std::string& path, const std::vector<std::string>& assignments);
+Recipe read_recipe(const Settings& given);
+
+/// The resolved settings as TOML, each line with its origin.
+std::string recipe_text(const Recipe& recipe);
+
+}  // namespace norma

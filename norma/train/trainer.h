@@ -1,0 +1,99 @@
+// A run in memory: model, optimizer and data, step by step. It writes nothing.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "norma/data/batches.h"
+#include "norma/models/gpt.h"
+#include "norma/optim/angle_meter.h"
+#include "norma/optim/clip.h"
+#include "norma/optim/optimizer.h"
+#include "norma/train/recipe.h"
+
+namespace norma {
+
+/// The loss or a gradient stopped being a number; the text says where it began.
+class DivergedError : public Error {
+ public:
+  using Error::Error;
+};
+
+struct StepReport {
+  Index step = 0;  // just done, counted from 1
+  double loss = 0;
+  double lr = 0;
+  double grad_norm = 0;  // before clipping
+  bool clipped = false;
+  std::vector<Angles> angles;  // where they were asked for
+};
+
+struct Evaluation {
+  double loss = 0;  // nats a token
+  double accuracy = 0;
+  Index tokens = 0;
+};
+
+class Trainer {
+ public:
+  /// Builds everything and sets the start values. The data may be empty while planning.
+  Trainer(const Recipe& recipe, TokenData data);
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  /// One optimizer step over train.batch sequences, in micro-batches. Throws DivergedError, with
+  /// the weights as they were before the step, when the loss or the gradient is not finite.
+  StepReport step(bool measure_angles = false);
+  /// Mean loss over the validation split, or over evenly spread windows of it.
+  Evaluation evaluate(const TokenView& tokens, Index most_tokens);
+  Evaluation evaluate() { return evaluate(data_.val, recipe_.train.eval_tokens); }
+
+  Index steps_done() const { return step_; }
+  /// For resuming: the next step is number `step`, counted from 0.
+  void set_steps_done(Index step) { step_ = step; }
+  Index tokens_per_step() const { return recipe_.train.batch * recipe_.model.context; }
+  double flops_per_step() const;
+
+  const Recipe& recipe() const { return recipe_; }
+  Gpt& model() { return *model_; }
+  ParamStore& params() { return params_; }
+  const ParamStore& params() const { return params_; }
+  Optimizer& optimizer() { return *optimizer_; }
+  const TokenData& data() const { return data_; }
+  Tape& tape() { return tape_; }
+  Index micro_batch() const { return ids_.tensor.shape.rows(); }
+
+  /// Bytes held, by what holds them.
+  struct Memory {
+    std::size_t parameters = 0;
+    std::size_t gradients = 0;
+    std::size_t optimizer = 0;
+    std::size_t activations = 0;
+    std::size_t data = 0;
+    std::size_t total() const { return parameters + gradients + optimizer + activations + data; }
+  };
+  Memory memory() const;
+
+ private:
+  double accumulate();
+  [[noreturn]] void explain_divergence(const char* what);
+  LossSpec loss_spec() const;
+  Pass pass() const;
+
+  Recipe recipe_;
+  TokenData data_;
+  ParamStore params_;
+  std::unique_ptr<Gpt> model_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::optional<Clipper> clipper_;
+  std::optional<TrainWindows> windows_;
+  AngleMeter angles_;
+  Tape tape_;
+  OwnedTensor ids_;
+  OwnedTensor targets_;
+  Index step_ = 0;
+};
+
+}  // namespace norma
