@@ -13,8 +13,9 @@
 namespace norma::io {
 
 /// Before the first step: makes `parent` if it is absent, removes leftovers, and finds out now
-/// whether checkpoints can be written: a probe file, and `bytes_wanted` of free space.
-/// `parent` must be spelled as a folder inside lock.folder(), or be that folder.
+/// whether checkpoints can be written: a probe file, and `bytes_wanted` of free space, which should
+/// be one more than are kept times the size of one. `parent` must be spelled as a folder inside
+/// lock.folder(), or be that folder.
 void prepare_checkpoints(FileSystem& system,
                          const std::string& parent,
                          const RunLock& lock,

@@ -98,6 +98,10 @@ Manifest parse_manifest(std::string_view path, std::string_view text) {
     }
   });
   json.end();
+  // One form only: a key that is missing or a digest of another place cannot slip through.
+  if (text_of(manifest) != text) {
+    throw Error(say(path, " is not in the form in which this program writes manifests."));
+  }
   return manifest;
 }
 

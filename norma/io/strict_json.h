@@ -26,7 +26,7 @@ class StrictJson {
   /// Only white space may be left.
   void end();
 
-  /// "a.safetensors: header byte 17: …", thrown as an Error.
+  /// "a.safetensors: JSON byte 17: …", thrown as an Error.
   [[noreturn]] void refuse(std::string_view complaint) const;
 
  private:

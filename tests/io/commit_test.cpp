@@ -71,6 +71,10 @@ TEST(Manifest, ForgedOnesAreStillChecked) {
   EXPECT_TRUE(refused(R"({"files":{"a":{"size":1}})", "unknown key \"size\""));
   EXPECT_TRUE(refused(R"({"steps":1)", "unknown key \"steps\""));
   EXPECT_TRUE(refused(R"({"step":-1)", "found '-'"));
+  const std::string body = R"({"step":1)";  // no format, no version
+  const std::string text =
+      body + ",\n  \"digest\": \"" + digest_of(std::as_bytes(std::span(body))).text() + "\"\n}\n";
+  EXPECT_TRUE(throws<Error>([&] { parse_manifest("M", text); }, {"M is not in the form"}));
 }
 
 class CommitTest : public testing::Test {

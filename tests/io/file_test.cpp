@@ -93,6 +93,16 @@ TEST(File, AFullDiskGetsAHint) {
                         {"cannot write big: No space left on device (ENOSPC). Free some space"}));
 }
 
+TEST(File, AFailedCloseIsReportedAndAnInterruptedOneIsDone) {
+  MemoryDisk memory;
+  FaultyDisk failing(memory, {.at = 4, .error = EIO});  // after open, write and sync
+  EXPECT_TRUE(
+      throws<FileError>([&] { write_file(failing, "a", "x"); }, {"cannot close a", "(EIO)"}));
+  FaultyDisk interrupted(memory, {.at = 4, .error = EINTR});
+  write_file(interrupted, "b", "x");
+  EXPECT_EQ(interrupted.calls(), 4);
+}
+
 TEST(File, ReadingPastTheEndSaysWhere) {
   MemoryDisk disk;
   disk.put("a", "12345");

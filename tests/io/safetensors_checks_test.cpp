@@ -181,6 +181,9 @@ TEST(SafetensorsChecks, C10_ShapesAreWholeNumbers) {
 }
 
 TEST(SafetensorsChecks, C11_ProductsDoNotWrap) {
+  // 8 · 2^31 · 2^30 bits are 2^64, one too many to count: they wrap to 0.
+  EXPECT_TRUE(
+      refused(tensor(R"("U8")", "[2147483648,1073741824]", "[0,0]", 0), "64 bits can count"));
   // 2^32 · 2^32 wraps to 0: an overflow, not an empty tensor.
   EXPECT_TRUE(
       refused(tensor(R"("U8")", "[4294967296,4294967296]", "[0,0]", 0), "64 bits can count"));
