@@ -106,7 +106,7 @@ def main():
     faults = []
     exceptions = long_page_exceptions()
     count = 0
-    for page in pages("norma", "apps", "tests", "bench"):
+    for page in pages("norma", "apps", "tests", "bench", "fuzz"):
         count += 1
         lines = (root / page).read_text(encoding="utf-8").splitlines()
         for number, line in enumerate(lines, 1):
