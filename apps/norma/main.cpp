@@ -10,6 +10,7 @@
 #include "norma/base/build_info.h"
 #include "norma/base/error.h"
 #include "norma/base/text.h"
+#include "norma/io/file_system.h"
 
 namespace {
 
@@ -178,6 +179,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  norma::io::turn_file_size_signals_into_errors();
   try {
     return run(argc, argv);
   } catch (const norma::RequestError& error) {
