@@ -58,7 +58,7 @@ void Settings::set_assignment(const std::string& assignment) {
   }
   const std::string value = assignment.substr(equals + 1);
   if (value.empty()) throw RequestError(say("the setting ", key, " has no value."));
-  const std::string where = "command line";
+  const std::string where(kCommandLine);
   const auto is_word = [&] {
     const bool number_like = value.find_first_not_of("0123456789+-._eExXinfa") == std::string::npos;
     return !number_like && value != "true" && value != "false" &&

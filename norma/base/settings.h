@@ -11,6 +11,9 @@
 
 namespace norma {
 
+/// The origin of what was set by key=value.
+inline constexpr std::string_view kCommandLine = "command line";
+
 class Settings {
  public:
   using Value = std::variant<bool, Index, double, std::string, std::vector<double>>;

@@ -85,6 +85,7 @@ double cut_normal(RandomKey key, std::uint64_t at, double cut) {
 
 void draw_matrix(const Tensor& value, const Draw& draw, RandomKey key) {
   const Index cols = value.shape.cols();
+#pragma omp parallel for schedule(static)
   for (Index r = 0; r < value.shape.rows(); ++r) {
     for (Index c = 0; c < cols; ++c) {
       const auto at = static_cast<std::uint64_t>(r * cols + c);

@@ -52,10 +52,12 @@ void* Arena::bump(std::size_t bytes) {
     const std::size_t regular =
         std::min(kFirstChunkBytes << std::min<std::size_t>(chunks_.size(), 16), kLargestChunkBytes);
     chunks_.emplace_back(std::max(bytes, regular), device_);  // may throw: nothing has changed yet
+    used_.push_back(0);
     forbid(chunks_.back().data(), chunks_.back().bytes());
   }
   chunk_ = chunk;
   offset_ = offset + bytes;
+  used_[chunk] = std::max(used_[chunk], offset_);
   return chunks_[chunk].data() + offset;
 }
 
@@ -88,6 +90,12 @@ void Arena::reset() {
   chunk_ = 0;
   offset_ = 0;
   in_use_ = 0;
+}
+
+std::size_t Arena::touched() const {
+  std::size_t total = 0;
+  for (const std::size_t used : used_) total += used;
+  return total;
 }
 
 std::size_t Arena::capacity() const {

@@ -23,6 +23,9 @@ class Arena {
 
   Device device() const { return device_; }
   std::size_t capacity() const;  // bytes held from the system
+  /// Bytes of those that were ever handed out: what a step really takes, since memory that was
+  /// never touched costs nothing.
+  std::size_t touched() const;
   std::size_t in_use() const { return in_use_; }
   std::size_t peak() const { return peak_; }  // most bytes in use since the last reset_peak()
   void reset_peak() { peak_ = in_use_; }
@@ -37,9 +40,10 @@ class Arena {
 
   Device device_;
   std::vector<Buffer> chunks_;
-  std::size_t chunk_ = 0;       // the chunk new blocks come from
-  std::size_t offset_ = 0;      // its first free byte
-  std::vector<FreeList> free_;  // sorted by size
+  std::vector<std::size_t> used_;  // most bytes ever used of each chunk
+  std::size_t chunk_ = 0;          // the chunk new blocks come from
+  std::size_t offset_ = 0;         // its first free byte
+  std::vector<FreeList> free_;     // sorted by size
   std::size_t in_use_ = 0;
   std::size_t peak_ = 0;
 };

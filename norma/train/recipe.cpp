@@ -32,6 +32,29 @@ Settings scheme_table(const Settings& given) {
   return table;
 }
 
+/// [optim.adamw], [optim.sgdw], …: settings that count only under the optimizer of that name, so
+/// that a recipe can hold what was published for each. They win over [optim], the command line over
+/// both.
+void pick_optimizer_table(Settings& settings) {
+  std::string chosen(word_of(OptimSpec{}.name));
+  if (const Settings::Entry* name = settings.find("optim.name")) {
+    if (const auto* text = std::get_if<std::string>(&name->value)) chosen = *text;
+  }
+  for (const auto& [word, meaning] : Words<OptimName>::all) {
+    const std::string table = say("optim.", word);
+    if (word == chosen) {
+      const Settings own = settings.below(table);
+      for (const Settings::Entry& entry : own.entries()) {
+        const std::string key = say("optim.", entry.key);
+        const Settings::Entry* there = settings.find(key);
+        const bool said = there != nullptr && there->origin == kCommandLine;
+        if (!said) settings.set({key, entry.value, entry.origin});
+      }
+    }
+    settings.remove_below(table);
+  }
+}
+
 bool is_scheme_key(const std::string& key) { return key.starts_with("scheme."); }
 
 }  // namespace
@@ -50,6 +73,7 @@ Recipe read_recipe(const Settings& given) {
   for (const Settings::Entry& entry : given.entries()) {
     if (!is_scheme_key(entry.key)) merged.set(entry);
   }
+  pick_optimizer_table(merged);
   SettingsReader reader(merged);
   reader.read("model", recipe.model);
   reader.read("optim", recipe.optim);

@@ -8,7 +8,8 @@
 
 namespace norma {
 
-Trainer::Trainer(const Recipe& recipe, TokenData data) : recipe_(recipe), data_(std::move(data)) {
+Trainer::Trainer(const Recipe& recipe, TokenData data, Start start)
+    : recipe_(recipe), data_(std::move(data)) {
   const TrainSpec& train = recipe_.train;
   const DType dtype = train.precision == Precision::f64 ? DType::f64 : DType::f32;
   if (data_.vocab > recipe_.model.vocab) {
@@ -20,14 +21,13 @@ Trainer::Trainer(const Recipe& recipe, TokenData data) : recipe_(recipe), data_(
   }
   model_ = std::make_unique<Gpt>(recipe_.model, recipe_.scheme, params_);
   params_.allocate(dtype);
-  if (!planning()) {
-    model_->allocate(dtype);
-    model_->init(static_cast<std::uint64_t>(train.seed));
+  model_->allocate(dtype);
+  const auto seed = static_cast<std::uint64_t>(train.seed);
+  if (start == Start::drawn && !planning()) {
+    model_->init(seed);
     apply_constraints(params_);
-    windows_.emplace(data_.train, recipe_.model.context, static_cast<std::uint64_t>(train.seed));
-  } else {
-    model_->allocate(dtype);
   }
+  if (!planning()) windows_.emplace(data_.train, recipe_.model.context, seed);
   optimizer_ = make_optimizer(params_, recipe_.optim);
   clipper_.emplace(params_, recipe_.optim);
   const Index rows = train.micro_batch == 0 ? train.batch : train.micro_batch;
@@ -129,7 +129,7 @@ Trainer::Memory Trainer::memory() const {
   return {.parameters = params_.values().bytes(),
           .gradients = params_.grads().bytes(),
           .optimizer = optimizer_->state_bytes(),
-          .activations = tape_.arena().capacity(),
+          .activations = tape_.arena().touched(),
           .data = static_cast<std::size_t>((data_.train.count + data_.val.count) *
                                            data_.train.bytes_per_token) +
                   ids_.tensor.bytes() + targets_.tensor.bytes()};

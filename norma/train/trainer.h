@@ -38,8 +38,10 @@ struct Evaluation {
 
 class Trainer {
  public:
-  /// Builds everything and sets the start values. The data may be empty while planning.
-  Trainer(const Recipe& recipe, TokenData data);
+  enum class Start : std::uint8_t { drawn, zero };
+  /// Builds everything and sets the start values (zero is enough to time steps). The data may be
+  /// empty while planning.
+  Trainer(const Recipe& recipe, TokenData data, Start start = Start::drawn);
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 

@@ -64,8 +64,9 @@ std::string settings_of(const std::string& name, Constraint& constraint) {
     return say("name = \"riemannian_adam\"\ntransport = \"projection\"\n", kAdam);
   }
   if (name == "riemannian_adam-parallel") {
-    return say("name = \"riemannian_adam\"\ntransport = \"parallel\"\nretraction = \"exponential\"\n",
-               kAdam);
+    return say(
+        "name = \"riemannian_adam\"\ntransport = \"parallel\"\nretraction = \"exponential\"\n",
+        kAdam);
   }
   return {};
 }
@@ -80,7 +81,9 @@ constexpr Tensors kTensors[] = {{"w1", ParamClass::query, VectorAxis::rows},
                                 {"e", ParamClass::embedding, VectorAxis::rows},
                                 {"g", ParamClass::gain, VectorAxis::rows}};
 
-double worst_error(const Golden& golden, const std::string& settings, Constraint constraint,
+double worst_error(const Golden& golden,
+                   const std::string& settings,
+                   Constraint constraint,
                    DType dtype) {
   OptimSpec spec;
   const Settings given = Settings::from_toml(settings, "golden");
@@ -105,7 +108,8 @@ double worst_error(const Golden& golden, const std::string& settings, Constraint
                  .axis = tensor.axis}});
   }
   if (decay > 0) spec.weight_decay = decay;
-  if (decay == 0 && spec.name != OptimName::riemannian_adam && spec.name != OptimName::tangent_adam) {
+  if (decay == 0 && spec.name != OptimName::riemannian_adam &&
+      spec.name != OptimName::tangent_adam) {
     spec.weight_decay = 0;
   }
   params.allocate(dtype);
@@ -131,8 +135,8 @@ double worst_error(const Golden& golden, const std::string& settings, Constraint
     for (const Param& param : params.params()) {
       const std::vector<double> after = golden.values("after/" + param.name);
       const auto first = after.begin() + static_cast<std::ptrdiff_t>(step) * param.count();
-      worst = std::max(worst,
-                       relative_error(values_of(params.value(param)), {first, first + param.count()}, 0));
+      worst = std::max(
+          worst, relative_error(values_of(params.value(param)), {first, first + param.count()}, 0));
     }
   }
   return worst;
@@ -165,7 +169,8 @@ std::vector<std::string> all_goldens() {
 
 std::string test_name(const testing::TestParamInfo<std::string>& info) {
   std::string name = info.param;
-  std::replace_if(name.begin(), name.end(), [](char c) { return c == '-' || c == '/'; }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '-' || c == '/'; }, '_');
   return name;
 }
 

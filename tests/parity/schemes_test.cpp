@@ -141,8 +141,8 @@ Errors train(const Golden& golden, DType dtype) {
   const std::vector<std::string> noise = golden.words("zero_gradients");
   for (const Param& param : at.params.params()) {
     if (std::find(noise.begin(), noise.end(), param.name) != noise.end()) continue;
-    const double error = relative_error(
-        values_of(at.params.value(param)), golden.values("after/" + param.name), 0);
+    const double error =
+        relative_error(values_of(at.params.value(param)), golden.values("after/" + param.name), 0);
     if (error > errors.gradient) {
       errors.gradient = error;
       errors.worst = param.name;
@@ -170,7 +170,10 @@ TEST_P(SchemeParity, TenSteps) {
   const Errors exact = train(golden, DType::f64);
   const Errors fast = train(golden, DType::f32);
   std::printf("%-26s ten steps: f64 losses %.1e parameters %.1e   f32 losses %.1e\n",
-              GetParam().c_str(), exact.forward, exact.gradient, fast.forward);
+              GetParam().c_str(),
+              exact.forward,
+              exact.gradient,
+              fast.forward);
   EXPECT_LE(exact.forward, kTenStepsF64);
   EXPECT_LE(exact.gradient, kAfterF64) << exact.worst;
   // Statistics over three samples amplify rounding; there f64 alone can tell right from wrong.
