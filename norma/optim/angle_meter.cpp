@@ -61,6 +61,7 @@ std::vector<Angles> AngleMeter::after(const ParamStore& params) const {
     });
   }
   std::vector<Angles> summaries;
+  summaries.reserve(angles.size());
   for (auto& [kind, list] : angles) summaries.push_back(summary(kind, list));
   return summaries;
 }

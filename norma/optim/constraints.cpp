@@ -17,7 +17,7 @@ namespace {
 // From a random vector, far more than a matrix with any gap between its singular values needs; from
 // the vector of the step before, which has turned little, a few are enough.
 constexpr int kFirstRounds = 200;
-constexpr int kRounds = 3;
+constexpr int kRounds = 8;
 
 /// The largest singular value, after so many rounds of power iteration from the kept vector.
 double sigma_of(const Place& place, std::size_t vector_slot, int rounds) {

@@ -30,10 +30,10 @@ constexpr std::array<Quintic, 5> kPolarExpress{
      {2.3465413258596377, -1.7097828382687081, 0.42323551169305323}}};
 
 /// The list, its last triple repeated.
-template <std::size_t N>
-std::array<Quintic, kMostSteps> repeated(const std::array<Quintic, N>& list) {
+template <std::size_t kCount>
+std::array<Quintic, kMostSteps> repeated(const std::array<Quintic, kCount>& list) {
   std::array<Quintic, kMostSteps> all{};
-  for (std::size_t i = 0; i < kMostSteps; ++i) all[i] = list[i < N ? i : N - 1];
+  for (std::size_t i = 0; i < kMostSteps; ++i) all[i] = list[i < kCount ? i : kCount - 1];
   return all;
 }
 

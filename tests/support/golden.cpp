@@ -77,6 +77,15 @@ std::string Golden::raw(const std::string& key) const {
 bool Golden::says(const std::string& key) const {
   return settings_.find(say('"', key, "\": ")) != std::string::npos;
 }
+double Golden::number_in(const std::string& object, const std::string& key) const {
+  const std::string text = raw(object);
+  return std::stod(text.substr(text.find(say('"', key, "\": ")) + key.size() + 4));
+}
+std::vector<Index> Golden::shape(const std::string& name) const {
+  const io::StoredTensor* stored = file_.layout().find(name);
+  if (stored == nullptr) throw Error(say("the golden ", file_.path(), " has no ", name));
+  return {stored->shape.begin(), stored->shape.end()};
+}
 double Golden::number(const std::string& key) const { return std::stod(raw(key)); }
 bool Golden::truth(const std::string& key) const { return raw(key).starts_with("true"); }
 std::string Golden::word(const std::string& key) const {

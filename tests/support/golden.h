@@ -19,9 +19,12 @@ class Golden {
   /// A tensor converted to `dtype` (i32 stays i32).
   OwnedTensor tensor(const std::string& name, DType dtype) const;
   std::vector<double> values(const std::string& name) const;
+  std::vector<Index> shape(const std::string& name) const;
 
   /// What the metadata say: a number, a word, a truth, a list of words; the first of that key.
   double number(const std::string& key) const;
+  /// The same inside an object: number_in("lr_factor", "w1").
+  double number_in(const std::string& object, const std::string& key) const;
   std::string word(const std::string& key) const;
   bool truth(const std::string& key) const;
   std::vector<std::string> words(const std::string& key) const;

@@ -143,7 +143,8 @@ class Lars:
 
     FORMULA = (
         "r = trust*|w|/(|g| + wd*|w| + eps) for tensors of 2 or more dimensions, r = 1 and wd = 0 for the others; "
-        "b = momentum*b + lr*r*(g + wd*w), b starts at 0; w -= b; norms are over the whole tensor"
+        "b = momentum*b + r*(g + wd*w), b starts at 0; w -= lr*b (the learning rate stays outside of b, as in timm); "
+        "norms are over the whole tensor"
     )
 
     def __init__(self, momentum, weight_decay, trust, eps):
@@ -153,8 +154,8 @@ class Lars:
         rate = 1.0
         if w.dim() >= 2:
             rate = self.trust * w.norm() / (g.norm() + self.weight_decay * w.norm() + self.eps)
-        self.buffer = self.momentum * self.buffer + lr * rate * (g + self.weight_decay * w)
-        return w - self.buffer
+        self.buffer = self.momentum * self.buffer + rate * (g + self.weight_decay * w)
+        return w - lr * self.buffer
 
 
 NS5 = [(3.4445, -4.7750, 2.0315)] * 5
