@@ -58,10 +58,20 @@ void print_table(const Scheme& scheme) {
   for (const std::string& line : equations(scheme)) std::printf("  %s\n", line.c_str());
 }
 
+/// A bar inside a cell, as in x/|x|, would end it.
+std::string cell(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '|') escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
 void print_markdown(const Scheme& scheme) {
   std::puts("| place | what is done there |\n|---|---|");
   for (const SchemeRow& row : describe(scheme)) {
-    std::printf("| %s | %s |\n", row.part.c_str(), row.text.c_str());
+    std::printf("| %s | %s |\n", cell(row.part).c_str(), cell(row.text).c_str());
   }
   std::puts("\n```");
   for (const std::string& line : equations(scheme)) std::puts(line.c_str());
