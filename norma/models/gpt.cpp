@@ -132,6 +132,7 @@ Var Gpt::hidden(Tape& tape, const Tensor& ids, const Pass& pass, const Tensor& l
         const Var normed = block.first_norm().apply(tape, in[0], pass.training);
         return block.run(tape, {in[0], normed}, kNone, rope, padding, pass).x;
       });
+      if (pass.streams != nullptr) pass.streams->push_back(x);
     }
     return final_.apply(tape, x, pass.training);
   }
@@ -141,6 +142,7 @@ Var Gpt::hidden(Tape& tape, const Tensor& ids, const Pass& pass, const Tensor& l
     const bool last_block = i + 1 == blocks_.size();
     const NormLayer& next = last_block ? final_ : blocks_[i + 1].first_norm();
     at = blocks_[i].run(tape, at, next, rope, padding, pass);
+    if (pass.streams != nullptr) pass.streams->push_back(at.x);
   }
   return at.normed;
 }
