@@ -53,7 +53,7 @@ Gpt::Gpt(const ModelSpec& spec, const Scheme& scheme, ParamStore& params)
     token_lengths_ =
         params.add({"embed.tokens.magnitude",
                     {spec_.vocab},
-                    {.kind = ParamClass::other, .decay = scheme_.decay[ParamClass::magnitude]},
+                    {.kind = ParamClass::magnitude, .decay = scheme_.decay[ParamClass::magnitude]},
                     1});
   }
   if (spec_.positions == Positions::learned) {

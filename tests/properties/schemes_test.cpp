@@ -168,7 +168,7 @@ TEST(Property, P30_WeightNormStartsAsTheFreeModel) {
   }
 }
 
-TEST(Property, DISABLED_P30_AWeightNormalizedTableStartsAsTheFreeOneToo) {
+TEST(Property, P30_AWeightNormalizedTableStartsAsTheFreeOneToo) {
   TinyGpt free("base = \"pre-rms\"", {.at_start = true});
   TinyGpt normed(
       "base = \"weight-norm\"\nweights.embedding = \"weight_norm\"\n"
