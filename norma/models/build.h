@@ -38,6 +38,7 @@ struct Pass {
   std::uint64_t seed = 0;  // with step: who draws for dropout
   std::uint64_t step = 0;
   Index offset = 0;                     // position of the first token
+  Index first_sequence = 0;             // number of the first sequence in the batch of the step
   std::vector<Var>* streams = nullptr;  // takes the residual stream after each block, if given
 };
 

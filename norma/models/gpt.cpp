@@ -117,8 +117,11 @@ Var Gpt::hidden(Tape& tape, const Tensor& ids, const Pass& pass, const Tensor& l
                     positions,
                     {.scale = embedding_scale_, .first_position = pass.offset});
   if (spec_.dropout > 0) {
-    x = dropout(
-        x, {.rate = spec_.dropout, .key = {pass.seed, pass.step << 20}, .training = pass.training});
+    x = dropout(x,
+                {.rate = spec_.dropout,
+                 .key = {pass.seed, pass.step << 20},
+                 .training = pass.training,
+                 .first_sample = pass.first_sequence});
   }
   x = input_.apply(tape, x, pass.training);
   const Var padding = lengths ? tape.constant(lengths) : Var{};
