@@ -14,6 +14,7 @@ struct DropRule {
   RandomKey key;
   std::uint32_t threshold;
   double scale;  // of what is kept
+  Index first;   // number of the first row (dropout) or sample (drop_path) among those drawn for
 };
 
 // Which word belongs to an element. Columns go in groups of 64 that draw from 16 blocks of four
@@ -40,7 +41,7 @@ void run(Ref, const Dropout<T>& a);
 void run(Cpu, const Dropout<float>& a);
 
 /// Keeps or drops samples: sample s is rows [s · rows_per_sample, (s + 1) · rows_per_sample) and
-/// belongs to word s.
+/// belongs to word first + s.
 template <class T>
 struct DropPath {
   Rows<const T> from;

@@ -80,8 +80,10 @@ Var Block::finish(Tape& tape,
   if (layer_scale != kNoParam) b = column_gain(b, watch(tape, params_, layer_scale));
   const auto drop = [&](double rate, std::uint64_t which) {
     const std::uint64_t place = (static_cast<std::uint64_t>(layer_) * 2 + sublayer) * 2 + which;
-    return DropSpec{
-        .rate = rate, .key = {pass.seed, (pass.step << 20) + place + 1}, .training = pass.training};
+    return DropSpec{.rate = rate,
+                    .key = {pass.seed, (pass.step << 20) + place + 1},
+                    .training = pass.training,
+                    .first_sample = pass.first_sequence};
   };
   if (dropout_ > 0) b = dropout(b, drop(dropout_, 0));
   if (drop_path_ > 0) b = drop_path(b, drop(drop_path_, 1));

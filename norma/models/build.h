@@ -37,7 +37,9 @@ struct Pass {
   bool recompute = false;  // blocks run again in backward instead of being kept
   std::uint64_t seed = 0;  // with step: who draws for dropout
   std::uint64_t step = 0;
-  Index offset = 0;  // position of the first token
+  Index offset = 0;                     // position of the first token
+  Index first_sequence = 0;             // number of the first sequence in the batch of the step
+  std::vector<Var>* streams = nullptr;  // takes the residual stream after each block, if given
 };
 
 inline Var watch(Tape& tape, ParamStore& params, std::size_t handle) {

@@ -53,7 +53,7 @@ Gpt::Gpt(const ModelSpec& spec, const Scheme& scheme, ParamStore& params)
     token_lengths_ =
         params.add({"embed.tokens.magnitude",
                     {spec_.vocab},
-                    {.kind = ParamClass::other, .decay = scheme_.decay[ParamClass::magnitude]},
+                    {.kind = ParamClass::magnitude, .decay = scheme_.decay[ParamClass::magnitude]},
                     1});
   }
   if (spec_.positions == Positions::learned) {
@@ -117,8 +117,11 @@ Var Gpt::hidden(Tape& tape, const Tensor& ids, const Pass& pass, const Tensor& l
                     positions,
                     {.scale = embedding_scale_, .first_position = pass.offset});
   if (spec_.dropout > 0) {
-    x = dropout(
-        x, {.rate = spec_.dropout, .key = {pass.seed, pass.step << 20}, .training = pass.training});
+    x = dropout(x,
+                {.rate = spec_.dropout,
+                 .key = {pass.seed, pass.step << 20},
+                 .training = pass.training,
+                 .first_sample = pass.first_sequence});
   }
   x = input_.apply(tape, x, pass.training);
   const Var padding = lengths ? tape.constant(lengths) : Var{};
@@ -132,6 +135,7 @@ Var Gpt::hidden(Tape& tape, const Tensor& ids, const Pass& pass, const Tensor& l
         const Var normed = block.first_norm().apply(tape, in[0], pass.training);
         return block.run(tape, {in[0], normed}, kNone, rope, padding, pass).x;
       });
+      if (pass.streams != nullptr) pass.streams->push_back(x);
     }
     return final_.apply(tape, x, pass.training);
   }
@@ -141,6 +145,7 @@ Var Gpt::hidden(Tape& tape, const Tensor& ids, const Pass& pass, const Tensor& l
     const bool last_block = i + 1 == blocks_.size();
     const NormLayer& next = last_block ? final_ : blocks_[i + 1].first_norm();
     at = blocks_[i].run(tape, at, next, rope, padding, pass);
+    if (pass.streams != nullptr) pass.streams->push_back(at.x);
   }
   return at.normed;
 }

@@ -97,6 +97,15 @@ void draw_matrix(const Tensor& value, const Draw& draw, RandomKey key) {
   }
 }
 
+/// The matrix whose rows have these lengths: NAME.weight, or the table NAME itself.
+const Param& matrix_of(const ParamStore& params, const Param& magnitude) {
+  const std::string base = magnitude.name.substr(0, magnitude.name.rfind('.'));
+  for (const Param& param : params.params()) {
+    if (param.name == base) return param;
+  }
+  return params.find(base + ".weight");
+}
+
 void set_to_row_lengths(const Tensor& magnitude, const Tensor& weight) {
   for (Index r = 0; r < weight.shape.rows(); ++r) {
     double sum = 0;
@@ -120,8 +129,7 @@ void init_params(ParamStore& params, const InitSpec& spec) {
   }
   for (const Param& param : params.params()) {
     if (param.tags.kind != ParamClass::magnitude) continue;
-    const std::string base = param.name.substr(0, param.name.rfind('.'));
-    set_to_row_lengths(params.value(param), params.value(params.find(base + ".weight")));
+    set_to_row_lengths(params.value(param), params.value(matrix_of(params, param)));
   }
 }
 

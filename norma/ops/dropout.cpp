@@ -13,20 +13,23 @@ void require_rate(std::string_view op, double rate) {
   }
 }
 
-kernels::DropRule rule_of(const DropSpec& spec) {
+kernels::DropRule rule_of(const DropSpec& spec, Index rows_per_sample) {
   constexpr double kWords = 4294967296.0;
   return {.key = spec.key,
           .threshold = static_cast<std::uint32_t>(spec.rate * kWords),
-          .scale = 1 / (1 - spec.rate)};
+          .scale = 1 / (1 - spec.rate),
+          .first = spec.first_sample * rows_per_sample};
 }
 
 void drop_elements(const Tensor& from, const Tensor& to, Into into, const DropSpec& spec) {
   dispatch("dropout", from, [&](auto who, auto zero) {
     using T = decltype(zero);
-    kernels::run(
-        who,
-        kernels::Dropout<T>{
-            .from = rows<const T>(from), .to = rows<T>(to), .into = into, .rule = rule_of(spec)});
+    const Index rows_per_sample = from.shape.rank() < 2 ? 1 : from.shape.rows() / from.shape[0];
+    kernels::run(who,
+                 kernels::Dropout<T>{.from = rows<const T>(from),
+                                     .to = rows<T>(to),
+                                     .into = into,
+                                     .rule = rule_of(spec, rows_per_sample)});
   });
 }
 
@@ -37,7 +40,7 @@ void drop_samples(const Tensor& from, const Tensor& to, Into into, const DropSpe
                  kernels::DropPath<T>{.from = rows<const T>(from),
                                       .to = rows<T>(to),
                                       .into = into,
-                                      .rule = rule_of(spec),
+                                      .rule = rule_of(spec, 1),
                                       .rows_per_sample = from.shape.rows() / from.shape[0]});
   });
 }

@@ -42,11 +42,12 @@ LossSpec Trainer::loss_spec() const {
           .precondition = recipe_.train.precondition};
 }
 
-Pass Trainer::pass() const {
+Pass Trainer::pass(Index first_sequence) const {
   return {.training = true,
           .recompute = recipe_.train.recompute,
           .seed = static_cast<std::uint64_t>(recipe_.train.seed),
-          .step = static_cast<std::uint64_t>(step_)};
+          .step = static_cast<std::uint64_t>(step_),
+          .first_sequence = first_sequence};
 }
 
 double Trainer::accumulate() {
@@ -61,7 +62,8 @@ double Trainer::accumulate() {
     }
     tape_.reset(step_);
     // Every micro-batch divides by the tokens of the whole step, so that the sum is one batch's.
-    const Var value = model_->loss(tape_, ids_.tensor, targets_.tensor, loss_spec(), pass()).loss;
+    const Var value =
+        model_->loss(tape_, ids_.tensor, targets_.tensor, loss_spec(), pass(row)).loss;
     loss += value_at(value.value(), 0, 0);
     tape_.backward(value);
   }

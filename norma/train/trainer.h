@@ -82,7 +82,7 @@ class Trainer {
   double accumulate();
   [[noreturn]] void explain_divergence(const char* what);
   LossSpec loss_spec() const;
-  Pass pass() const;
+  Pass pass(Index first_sequence) const;
 
   Recipe recipe_;
   TokenData data_;
