@@ -14,6 +14,7 @@ import sys
 
 MAY = {  # room: rooms it may include (itself is always allowed)
     "base": "",
+    "text": "base",
     "kernels": "base",
     "tensor": "base",
     "autograd": "base tensor",
@@ -31,6 +32,7 @@ HOMES = [
     ("CUDA", r"(cuda|cublas|cudnn|curand|cooperative_groups|cub/|thrust/|nv_?bfloat|nvtx)", r"norma/kernels/.*\.(cpp|cu|cuh)$"),
     ("fmt", r"fmt/", r"norma/base/.*\.cpp$"),
     ("nlohmann-json", r"nlohmann/", r"norma/base/.*\.cpp$"),
+    ("PCRE2", r"pcre2", r"norma/text/unicode\.cpp$"),
     ("CLI11", r"CLI/", r"apps/"),
     ("OpenMP's omp.h", r"omp\.h$", r"norma/(base|kernels)/"),
     ("GoogleTest", r"g(test|mock)/", r"tests/"),

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace norma::app {
 
@@ -35,6 +36,30 @@ struct BenchTrainRequest {
   bool json = false;
 };
 int run_bench_train(const BenchTrainRequest& request);
+
+struct TokenizerTrainRequest {
+  std::vector<std::string> inputs;  // files; "-": standard input
+  int vocab = 0;
+  std::string out;
+  bool json = false;
+};
+int run_tokenizer_train(const TokenizerTrainRequest& request);
+
+struct TokenizerEncodeRequest {
+  std::string tokenizer = "gpt2";
+  std::string input = "-";
+  std::string binary;  // "", "uint16" or "uint32"
+  bool specials = false;
+  int threads = 0;  // 0: all cores
+};
+int run_tokenizer_encode(const TokenizerEncodeRequest& request);
+
+struct TokenizerDecodeRequest {
+  std::string tokenizer = "gpt2";
+  std::string input = "-";
+  std::string binary;
+};
+int run_tokenizer_decode(const TokenizerDecodeRequest& request);
 
 struct DoctorRequest {
   bool json = false;
