@@ -59,7 +59,8 @@ void append_ids(const std::vector<Id>& ids, std::size_t width, std::string& out)
 
 std::vector<Id> binary_ids(const std::string& input, std::string_view bytes, std::size_t width) {
   if (bytes.size() % width != 0) {
-    throw Error(say(input, ": ", bytes.size(), " bytes are no whole number of ", width, "-byte ids."));
+    throw Error(
+        say(input, ": ", bytes.size(), " bytes are no whole number of ", width, "-byte ids."));
   }
   std::vector<Id> ids;
   for (std::size_t at = 0; at < bytes.size(); at += width) {
@@ -177,8 +178,7 @@ int run_tokenizer_decode(const TokenizerDecodeRequest& request) {
   const std::size_t width = width_of(request.binary);
   const auto tokenizer = text::load_tokenizer(request.tokenizer);
   std::string bytes;
-  text::for_each_block(
-      request.input, kBlockBytes, [&](std::string_view block) { bytes += block; });
+  text::for_each_block(request.input, kBlockBytes, [&](std::string_view block) { bytes += block; });
   const std::vector<Id> ids =
       width == 0 ? text_ids(request.input, bytes) : binary_ids(request.input, bytes, width);
   put(tokenizer->decode(ids));

@@ -117,7 +117,8 @@ const JsonValue* JsonValue::find(std::string_view key) const {
 
 JsonValue parse_json(std::string_view file, std::string_view text, const JsonLimits& limits) {
   if (text.size() > limits.bytes) {
-    throw Error(say(file, ": ", text.size(), " bytes of JSON; at most ", limits.bytes, " are read."));
+    throw Error(
+        say(file, ": ", text.size(), " bytes of JSON; at most ", limits.bytes, " are read."));
   }
   Builder builder(file, limits.depth);
   nlohmann::json::sax_parse(text.begin(), text.end(), &builder);

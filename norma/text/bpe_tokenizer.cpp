@@ -177,7 +177,8 @@ void BpeTokenizer::encode_into(std::string_view bytes,
 #pragma omp parallel for schedule(dynamic)
   for (Index i = 0; i < static_cast<Index>(parts.size()); ++i) {
     try {
-      encode_part(parts[static_cast<std::size_t>(i)], specials, encoded[static_cast<std::size_t>(i)]);
+      encode_part(
+          parts[static_cast<std::size_t>(i)], specials, encoded[static_cast<std::size_t>(i)]);
     } catch (...) {
 #pragma omp critical
       failure = std::current_exception();

@@ -39,7 +39,8 @@ class BpeTokenizer final : public Tokenizer {
   PairTable pairs_;
   std::array<Id, 256> byte_ids_{};
   WordScanner scanner_;
-  std::array<std::vector<const SpecialToken*>, 256> specials_by_byte_;  // of a first byte, longest first
+  std::array<std::vector<const SpecialToken*>, 256>
+      specials_by_byte_;  // of a first byte, longest first
   std::string fingerprint_;
   // Caches stay warm from call to call: a call borrows one that nobody uses.
   mutable std::mutex pool_lock_;

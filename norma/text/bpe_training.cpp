@@ -25,8 +25,8 @@ struct Word {
 
 struct PairHash {
   std::size_t operator()(const Pair& pair) const {
-    const auto key = (static_cast<std::uint64_t>(pair.first) << 32) |
-                     static_cast<std::uint32_t>(pair.second);
+    const auto key =
+        (static_cast<std::uint64_t>(pair.first) << 32) | static_cast<std::uint32_t>(pair.second);
     return (key * 0x9E3779B97F4A7C15ULL) >> 20;
   }
 };
@@ -66,7 +66,8 @@ class Learner {
         pair = best.pair;
         return true;
       }
-      // Counts only fall once a pair is in the heap, so a stale entry stands too high, never too low.
+      // Counts only fall once a pair is in the heap, so a stale entry stands too high, never too
+      // low.
       if (count < best.count && count >= least) candidates_.push({count, best.pair});
     }
     return false;
@@ -203,7 +204,8 @@ BpeModel BpeTrainer::train(const Progress& progress) const {
                            model.pieces[static_cast<std::size_t>(merge.right)]);
     model.merges.push_back(merge);
     learner.merge(pair, merge.result);
-    if (progress && model.merges.size() % kProgressEvery == 0) progress(model.merges.size(), wanted);
+    if (progress && model.merges.size() % kProgressEvery == 0)
+      progress(model.merges.size(), wanted);
   }
   if (progress) progress(model.merges.size(), wanted);
   for (const std::string& special : spec_.specials) {

@@ -11,7 +11,8 @@ namespace norma::text {
 class Fingerprint {
  public:
   void add(std::uint64_t number) {
-    for (int shift = 0; shift < 64; shift += 8) add_byte(static_cast<std::uint8_t>(number >> shift));
+    for (int shift = 0; shift < 64; shift += 8)
+      add_byte(static_cast<std::uint8_t>(number >> shift));
   }
   void add(std::string_view part) {
     add(part.size());

@@ -62,9 +62,10 @@ BpeModel load_model(const fs::path& path) {
 std::unique_ptr<Tokenizer> load_gpt2() {
   const std::string path = gpt2_vocabulary_path();
   if (!is_there(path)) {
-    throw Error(say("the GPT-2 tokenizer is not here: there is no ",
-                    path,
-                    ". Get it with: norma data get gpt2, or let $NORMA_GPT2_VOCAB name a vocab.bpe."));
+    throw Error(
+        say("the GPT-2 tokenizer is not here: there is no ",
+            path,
+            ". Get it with: norma data get gpt2, or let $NORMA_GPT2_VOCAB name a vocab.bpe."));
   }
   BpeModel model = read_merges(path, read_whole(path, kLargestFile));
   model.name = "gpt2";
@@ -86,7 +87,8 @@ std::string gpt2_vocabulary_path() {
   const std::string named = environment("NORMA_GPT2_VOCAB");
   if (!named.empty()) return named;
   const std::string cache = environment("XDG_CACHE_HOME");
-  const fs::path folder = cache.empty() ? fs::path(environment("HOME")) / ".cache" : fs::path(cache);
+  const fs::path folder =
+      cache.empty() ? fs::path(environment("HOME")) / ".cache" : fs::path(cache);
   return (folder / "norma" / "gpt2" / "vocab.bpe").string();
 }
 

@@ -27,7 +27,8 @@ void Merger::merge_short(std::string_view word, std::vector<Id>& ids) {
     pieces[i].id = byte_ids_[static_cast<std::uint8_t>(word[i])];
   }
   const auto look = [&](std::size_t i) {
-    pieces[i].next = i + 1 < count ? pairs_.find(pieces[i].id, pieces[i + 1].id) : PairTable::Found{};
+    pieces[i].next =
+        i + 1 < count ? pairs_.find(pieces[i].id, pieces[i + 1].id) : PairTable::Found{};
   };
   for (std::size_t i = 0; i < count; ++i) look(i);
   while (true) {

@@ -21,7 +21,8 @@ std::string complaint(const std::string& text, const JsonLimits& limits = {}) {
 
 TEST(JsonValue, KeepsKindsValuesAndOrder) {
   const JsonValue value = parse_json(
-      "x.json", R"({"b":[1,-2,2.5,true,null,"\u00e9\ud83d\ude00"],"a":{},"big":18446744073709551615})");
+      "x.json",
+      R"({"b":[1,-2,2.5,true,null,"\u00e9\ud83d\ude00"],"a":{},"big":18446744073709551615})");
   ASSERT_EQ(value.kind, Kind::object);
   ASSERT_EQ(value.members.size(), 3U);
   EXPECT_EQ(value.members[0].key, "b");
@@ -41,7 +42,8 @@ TEST(JsonValue, KeepsKindsValuesAndOrder) {
 }
 
 TEST(JsonValue, RefusesWhatIsNotJson) {
-  for (const char* text : {"", "{", "[1,]", "{\"a\":1}x", "{a:1}", "\"\xff\"", "\"\\ud800\"", "// c", "NaN", "01"}) {
+  for (const char* text :
+       {"", "{", "[1,]", "{\"a\":1}x", "{a:1}", "\"\xff\"", "\"\\ud800\"", "// c", "NaN", "01"}) {
     EXPECT_NE(complaint(text).find("x.json: this is not JSON"), std::string::npos) << text;
   }
 }
