@@ -84,7 +84,7 @@ std::unique_ptr<Tokenizer> load_gpt2() {
 }  // namespace
 
 std::string gpt2_vocabulary_path() {
-  const std::string named = environment("NORMA_GPT2_VOCAB");
+  std::string named = environment("NORMA_GPT2_VOCAB");
   if (!named.empty()) return named;
   const std::string cache = environment("XDG_CACHE_HOME");
   const fs::path folder =

@@ -130,8 +130,8 @@ UnicodeClasses::UnicodeClasses() {
 }
 
 const UnicodeClasses& UnicodeClasses::get() {
-  static const UnicodeClasses classes;
-  return classes;
+  static const UnicodeClasses kClasses;
+  return kClasses;
 }
 
 std::vector<std::size_t> split_by_pattern(std::string_view utf8) {
