@@ -72,6 +72,32 @@ TEST(Bpe, AgreesWithTheReferenceOnLongWords) {
   EXPECT_EQ(tiny().encode(same), reference.encode(same));
 }
 
+/// Where a run of one piece can be paired in two ways, it is paired from the left.
+TEST(Bpe, PairsRunsFromTheLeft) {
+  const BpeTokenizer bpe(read_merges("x", "a a\naa aa\naaaa b\n"));
+  const ReferenceBpe reference(bpe.model());
+  for (const std::size_t count : {3, 7, 95, 96, 97, 98, 99, 301}) {
+    for (const char* tail : {"", "b"}) {
+      const std::string run = std::string(count, 'a') + tail;
+      EXPECT_EQ(bpe.encode(run), reference.encode(run)) << run;
+    }
+  }
+}
+
+/// Words that differ in one byte only, in every place, behind each other and at the end of a text.
+TEST(Bpe, KnownWordsAreNotTakenForEachOther) {
+  for (std::size_t length = 1; length <= 17; ++length) {
+    for (std::size_t at = 0; at < length; ++at) {
+      std::string one(length, 'x');
+      std::string other = one;
+      other[at] = 'y';
+      const std::string text = one + "\n" + other + "\n" + one + "1" + other + "\n" + other;
+      ASSERT_EQ(tiny().decode(tiny().encode(text)), text);
+      ASSERT_EQ(tiny().decode(tiny().encode(other)), other);
+    }
+  }
+}
+
 TEST(Bpe, ASecondTimeGivesTheSameIds) {
   const BpeTokenizer fresh(read_merges("tiny.bpe", kTinyMerges));
   Dice dice(6);
