@@ -156,7 +156,7 @@ inline std::string nasty_text(Dice& dice, std::size_t parts) {
                                                   "\v",
                                                   "\f",
                                                   "\x1c",
-                                                  "\x00",
+                                                  std::string(1, '\0'),
                                                   "the",
                                                   "The",
                                                   "word",
