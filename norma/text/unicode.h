@@ -19,7 +19,7 @@ inline constexpr std::string_view kWordPattern =
 /// The class of every character in 50 KB: pages of 256 characters, equal pages kept once.
 class UnicodeClasses {
  public:
-  /// Made at the first call (about 20 ms).
+  /// Made at the first call (about 45 ms).
   static const UnicodeClasses& get();
 
   /// `character` is at most U+10FFFF.

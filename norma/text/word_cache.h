@@ -55,7 +55,7 @@ class WordCache {
   }
 
  private:
-  // 4 MB. English text with GPT-2's vocabulary on one EPYC core: 72, 82, 90, 101 and 107 MB/s for
+  // 4 MB. English text with GPT-2's vocabulary on one EPYC core: 76, 89, 104, 118 and 126 MB/s for
   // 14 to 18 bits; the last doubling is not worth its memory.
   static constexpr int kBits = 17;
   static constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15ULL;
