@@ -15,6 +15,7 @@ import sys
 MAY = {  # room: rooms it may include (itself is always allowed)
     "base": "",
     "io": "base",
+    "text": "base",
     "kernels": "base",
     "tensor": "base",
     "autograd": "base tensor",
@@ -36,6 +37,7 @@ HOMES = [
     ("nlohmann-json", r"nlohmann/", r"norma/base/.*\.cpp$"),
     ("xxHash", r"xxh", r"norma/io/digest\.cpp$"),
     ("toml++", r"toml\+\+/", r"norma/base/toml\.cpp$"),
+    ("PCRE2", r"pcre2", r"norma/text/unicode\.cpp$"),
     ("CLI11", r"CLI/", r"apps/"),
     ("OpenMP's omp.h", r"omp\.h$", r"norma/(base|kernels)/"),
     ("GoogleTest", r"g(test|mock)/", r"tests/"),

@@ -111,6 +111,45 @@ Verb declare_schemes(CLI::App& app, CLI::App*& verb) {
   return [request] { return norma::app::run_schemes(*request); };
 }
 
+Verb declare_tokenizer_train(CLI::App& tokenizer, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::TokenizerTrainRequest>();
+  verb = tokenizer.add_subcommand("train", "Learn a byte-pair encoding from text");
+  verb->footer("Example: norma tokenizer train corpus.txt --vocab 4096 --out tokenizer.json");
+  verb->add_option("input", request->inputs, "text files; - for standard input")->required();
+  verb->add_option("--vocab", request->vocab, "ids: 256 bytes, merges and <|endoftext|>")
+      ->required();
+  verb->add_option("--out", request->out, "the tokenizer.json to write")->required();
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_tokenizer_train(*request); };
+}
+
+constexpr const char* kTokenizerHelp = "gpt2, byte, or a tokenizer file or folder";
+constexpr const char* kIdWidthHelp = "ids as raw little-endian numbers, not as text";
+
+Verb declare_tokenizer_encode(CLI::App& tokenizer, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::TokenizerEncodeRequest>();
+  verb = tokenizer.add_subcommand("encode", "Turn text into ids");
+  verb->footer("Example: norma tokenizer encode --tokenizer byte README.md");
+  verb->add_option("input", request->input, "a file; - for standard input")->capture_default_str();
+  verb->add_option("--tokenizer", request->tokenizer, kTokenizerHelp)->capture_default_str();
+  verb->add_option("--binary", request->binary, kIdWidthHelp)
+      ->check(CLI::IsMember({"uint16", "uint32"}));
+  verb->add_flag("--specials", request->specials, "let <|endoftext|> in the text be its own id");
+  verb->add_option("--threads", request->threads, "threads; 0: all cores")->capture_default_str();
+  return [request] { return norma::app::run_tokenizer_encode(*request); };
+}
+
+Verb declare_tokenizer_decode(CLI::App& tokenizer, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::TokenizerDecodeRequest>();
+  verb = tokenizer.add_subcommand("decode", "Turn ids into text");
+  verb->footer("Example: norma tokenizer decode --tokenizer byte ids.txt");
+  verb->add_option("input", request->input, "a file; - for standard input")->capture_default_str();
+  verb->add_option("--tokenizer", request->tokenizer, kTokenizerHelp)->capture_default_str();
+  verb->add_option("--binary", request->binary, kIdWidthHelp)
+      ->check(CLI::IsMember({"uint16", "uint32"}));
+  return [request] { return norma::app::run_tokenizer_decode(*request); };
+}
+
 Verb declare_doctor(CLI::App& app, CLI::App*& verb) {
   auto request = std::make_shared<norma::app::DoctorRequest>();
   verb = app.add_subcommand("doctor", "Show what this build and this machine have");
@@ -147,12 +186,14 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   CLI::App* bench = app.add_subcommand("bench", "Measure speed");
   bench->require_subcommand(1);
+  CLI::App* tokenizer = app.add_subcommand("tokenizer", "Train and use tokenizers");
+  tokenizer->require_subcommand(1);
 
   struct Entry {
     CLI::App* verb = nullptr;
     Verb run;
   };
-  std::vector<Entry> entries(7);
+  std::vector<Entry> entries(10);
   entries[0].run = declare_check(app, entries[0].verb);
   entries[1].run = declare_bench_kernels(*bench, entries[1].verb);
   entries[2].run = declare_bench_train(*bench, entries[2].verb);
@@ -160,6 +201,9 @@ int run(int argc, char** argv) {
   entries[4].run = declare_schemes(app, entries[4].verb);
   entries[5].run = declare_train(app, entries[5].verb);
   entries[6].run = declare_eval(app, entries[6].verb);
+  entries[7].run = declare_tokenizer_train(*tokenizer, entries[7].verb);
+  entries[8].run = declare_tokenizer_encode(*tokenizer, entries[8].verb);
+  entries[9].run = declare_tokenizer_decode(*tokenizer, entries[9].verb);
 
   refuse_unknown_verb(app, argc, argv, 1);
   try {

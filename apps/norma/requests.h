@@ -72,6 +72,30 @@ struct SchemesRequest {
 };
 int run_schemes(const SchemesRequest& request);
 
+struct TokenizerTrainRequest {
+  std::vector<std::string> inputs;  // files; "-": standard input
+  int vocab = 0;
+  std::string out;
+  bool json = false;
+};
+int run_tokenizer_train(const TokenizerTrainRequest& request);
+
+struct TokenizerEncodeRequest {
+  std::string tokenizer = "gpt2";
+  std::string input = "-";
+  std::string binary;  // "", "uint16" or "uint32"
+  bool specials = false;
+  int threads = 0;  // 0: all cores
+};
+int run_tokenizer_encode(const TokenizerEncodeRequest& request);
+
+struct TokenizerDecodeRequest {
+  std::string tokenizer = "gpt2";
+  std::string input = "-";
+  std::string binary;
+};
+int run_tokenizer_decode(const TokenizerDecodeRequest& request);
+
 struct DoctorRequest {
   bool json = false;
 };

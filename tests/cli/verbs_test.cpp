@@ -15,8 +15,15 @@ testing::AssertionResult has(const std::string& text, const std::string& part) {
 TEST(Cli, HelpNamesEveryVerbAndAnExample) {
   const Outcome top = run_norma("--help");
   EXPECT_EQ(top.code, 0);
-  for (const char* verb : {"check", "bench", "doctor"}) EXPECT_TRUE(has(top.out, verb));
-  for (const char* verb : {"check", "bench kernels", "bench train", "doctor"}) {
+  for (const char* verb : {"check", "bench", "tokenizer", "doctor"})
+    EXPECT_TRUE(has(top.out, verb));
+  for (const char* verb : {"check",
+                           "bench kernels",
+                           "bench train",
+                           "tokenizer train",
+                           "tokenizer encode",
+                           "tokenizer decode",
+                           "doctor"}) {
     const Outcome help = run_norma(say(verb, " --help"));
     EXPECT_EQ(help.code, 0);
     EXPECT_TRUE(has(help.out, say("Example: norma ", verb))) << verb;
