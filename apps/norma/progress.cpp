@@ -1,6 +1,7 @@
 #include "apps/norma/progress.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include <unistd.h>
@@ -42,7 +43,7 @@ std::string bar_of(const RunProgress& progress) {
 }  // namespace
 
 std::string clock_text(double seconds) {
-  const auto total = static_cast<Index>(seconds + 0.5);
+  const auto total = static_cast<Index>(std::llround(seconds));
   const auto two = [](Index value) { return say(value < 10 ? "0" : "", value); };
   const Index hours = total / 3600;
   if (hours > 0) return say(hours, ":", two(total / 60 % 60), ":", two(total % 60));
@@ -56,8 +57,8 @@ void ProgressDisplay::show(const RunProgress& progress) {
     if (progress.logged) std::fprintf(stderr, "%s\n", line_of(progress).c_str());
     return;
   }
-  constexpr double kRefresh_s = 0.1;
-  if (shown_ && since_.seconds() < kRefresh_s && progress.step != progress.steps) return;
+  constexpr double kRefreshSeconds = 0.1;
+  if (shown_ && since_.seconds() < kRefreshSeconds && progress.step != progress.steps) return;
   std::fprintf(stderr, "\r\033[K%s%s", bar_of(progress).c_str(), line_of(progress).c_str());
   std::fflush(stderr);
   since_.restart();

@@ -49,9 +49,10 @@ void print_forecast(const Recipe& recipe, const Forecast& plan) {
               clock_text(plan.total_seconds).c_str(),
               plan.timed_whole ? "timed" : "from timings of the first blocks",
               thread_count());
+  const Index tokens = recipe.train.batch * recipe.model.context;
   std::printf("work        %.4g TFLOP a step, %lld tokens a step\n",
               plan.flops_per_step * 1e-12,
-              static_cast<long long>(recipe.train.batch * recipe.model.context));
+              static_cast<long long>(tokens));
 }
 
 void print_forecast_json(const Recipe& recipe, const Forecast& plan) {

@@ -24,13 +24,13 @@ struct Range {
 };
 
 /// The words of an enum; specialize with `static constexpr std::array<std::pair<std::string_view,
-/// E>, N> all`.
+/// E>, N> kAll`.
 template <class E>
 struct Words;
 
 template <class E>
 constexpr std::string_view word_of(E value) {
-  for (const auto& [word, meaning] : Words<E>::all) {
+  for (const auto& [word, meaning] : Words<E>::kAll) {
     if (meaning == value) return word;
   }
   return "?";

@@ -56,7 +56,7 @@ class SettingsReader {
   static void convert(const Settings::Entry& entry, E& value, Range) {
     const auto* text = std::get_if<std::string>(&entry.value);
     std::vector<std::string> words;
-    for (const auto& [word, meaning] : Words<E>::all) {
+    for (const auto& [word, meaning] : Words<E>::kAll) {
       if (text != nullptr && word == *text) {
         value = meaning;
         return;

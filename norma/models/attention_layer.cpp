@@ -71,20 +71,20 @@ void AttentionLayer::each_norm(const std::function<void(NormLayer&)>& visit) {
 }
 
 Var AttentionLayer::apply(
-    Tape& tape, Var x, const RopeTable* rope, Var lengths, const Pass& pass) const {
+    Tape& tape, Var x, const RopeTable* rope, const Pass& pass) const {
   Var projected[3];
   qkv_.apply(tape, x, projected);
   auto [q, k, v] = projected;
   if (rope != nullptr) {
     const NormLayer::RopeUse use{rope_use_.after_rope, pass.offset};
-    q = q_.apply_with_rope(tape, q, *rope, use, pass.training);
-    k = k_.apply_with_rope(tape, k, *rope, use, pass.training);
+    q = q_.apply_with_rope(tape, q, *rope, use, pass.norm());
+    k = k_.apply_with_rope(tape, k, *rope, use, pass.norm());
   } else {
-    q = q_.apply(tape, q, pass.training);
-    k = k_.apply(tape, k, pass.training);
+    q = q_.apply(tape, q, pass.norm());
+    k = k_.apply(tape, k, pass.norm());
   }
   if (q_gain_twice_) q = q_.apply_gain(tape, q);
-  v = v_.apply(tape, v, pass.training);
+  v = v_.apply(tape, v, pass.norm());
 
   Var o = attention(q,
                     k,
@@ -92,14 +92,14 @@ Var AttentionLayer::apply(
                     spec_,
                     {.temperature = watch(tape, params_, temperature_),
                      .log_scale = watch(tape, params_, log_scale_),
-                     .lengths = lengths});
+                     .lengths = pass.lengths});
   if (head_gain_ != kNoParam) {
     o = column_gain(o, watch(tape, params_, head_gain_), {.groups = spec_.heads});
   }
   // Without a norm in between, the factor of v can wait for that of the result.
   double factor = out_scale_;
   if (inner_) {
-    o = inner_.apply(tape, times(tape, o, value_scale_, one_), pass.training);
+    o = inner_.apply(tape, times(tape, o, value_scale_, one_), pass.norm());
   } else {
     factor *= value_scale_;
   }

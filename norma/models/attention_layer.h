@@ -16,7 +16,7 @@ class AttentionLayer {
   AttentionLayer& operator=(const AttentionLayer&) = delete;
 
   /// x (B, T, d), normalized already -> the branch (B, T, d), before its mid norm.
-  Var apply(Tape& tape, Var x, const RopeTable* rope, Var lengths, const Pass& pass) const;
+  Var apply(Tape& tape, Var x, const RopeTable* rope, const Pass& pass) const;
 
   void allocate(DType dtype);
   void each_norm(const std::function<void(NormLayer&)>& visit);

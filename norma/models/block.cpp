@@ -76,7 +76,7 @@ Var Block::finish(Tape& tape,
                   std::size_t layer_scale,
                   const Pass& pass,
                   std::uint64_t sublayer) const {
-  Var b = join.includes(mid) ? branch : mid.apply(tape, branch, pass.training);
+  Var b = join.includes(mid) ? branch : mid.apply(tape, branch, pass.norm());
   if (layer_scale != kNoParam) b = column_gain(b, watch(tape, params_, layer_scale));
   const auto drop = [&](double rate, std::uint64_t which) {
     const std::uint64_t place = (static_cast<std::uint64_t>(layer_) * 2 + sublayer) * 2 + which;
@@ -94,14 +94,13 @@ Stream Block::run(Tape& tape,
                   Stream at,
                   const NormLayer& next,
                   const RopeTable* rope,
-                  Var lengths,
                   const Pass& pass) const {
-  Var branch = attention_.apply(tape, at.normed, rope, lengths, pass);
+  Var branch = attention_.apply(tape, at.normed, rope, pass);
   branch = finish(tape, branch, attn_mid_, attn_join_, attn_layer_scale_, pass, 0);
-  at = attn_join_.apply(tape, at.x, branch, attn_post_, ffn_pre_, pass.training);
+  at = attn_join_.apply(tape, at.x, branch, attn_post_, ffn_pre_, pass.norm());
   branch = ffn_.apply(tape, at.normed, pass);
   branch = finish(tape, branch, ffn_mid_, ffn_join_, ffn_layer_scale_, pass, 1);
-  return ffn_join_.apply(tape, at.x, branch, ffn_post_, next, pass.training);
+  return ffn_join_.apply(tape, at.x, branch, ffn_post_, next, pass.norm());
 }
 
 }  // namespace norma

@@ -20,7 +20,6 @@ class Block {
              Stream at,
              const NormLayer& next,
              const RopeTable* rope,
-             Var lengths,
              const Pass& pass) const;
 
   const NormLayer& first_norm() const { return attn_pre_; }

@@ -40,6 +40,9 @@ struct Pass {
   Index offset = 0;                     // position of the first token
   Index first_sequence = 0;             // number of the first sequence in the batch of the step
   std::vector<Var>* streams = nullptr;  // takes the residual stream after each block, if given
+  Var lengths{};                        // set by the model: lengths of padded sequences, or absent
+
+  NormPass norm() const { return {training, lengths}; }
 };
 
 inline Var watch(Tape& tape, ParamStore& params, std::size_t handle) {

@@ -111,7 +111,7 @@ Var FfnLayer::apply(Tape& tape, Var x, const Pass& pass) const {
   const double before = gate ? up_scale_ * inner_scale_ : inner_scale_;
   double factor = down_scale_;
   if (inner_) {
-    z = inner_.apply(tape, times(tape, z, before, one_), pass.training);
+    z = inner_.apply(tape, times(tape, z, before, one_), pass.norm());
   } else {
     factor *= before;
   }

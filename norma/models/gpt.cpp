@@ -105,7 +105,10 @@ Var Gpt::embedding_table(Tape& tape) const {
                           VectorAxis::rows);
 }
 
-Var Gpt::hidden(Tape& tape, const Tensor& ids, const Pass& pass, const Tensor& lengths, Var table) {
+Var Gpt::hidden(
+    Tape& tape, const Tensor& ids, const Pass& given, const Tensor& lengths, Var table) {
+  Pass pass = given;
+  if (lengths) pass.lengths = tape.constant(lengths);
   const Index last = ids.shape.cols() + pass.offset;
   if (last > spec_.context) {
     throw RequestError(
@@ -123,28 +126,27 @@ Var Gpt::hidden(Tape& tape, const Tensor& ids, const Pass& pass, const Tensor& l
                  .training = pass.training,
                  .first_sample = pass.first_sequence});
   }
-  x = input_.apply(tape, x, pass.training);
-  const Var padding = lengths ? tape.constant(lengths) : Var{};
+  x = input_.apply(tape, x, pass.norm());
   const RopeTable* rope = rope_ ? &*rope_ : nullptr;
 
   if (pass.recompute) {
     static const NormLayer kNone;
     for (const Block& block : blocks_) {
-      x = recompute(tape, {x}, [&tape, &block, rope, padding, pass](std::span<const Var> in) {
+      x = recompute(tape, {x}, [&tape, &block, rope, pass](std::span<const Var> in) {
         const Tape::Label label(tape, block.label());
-        const Var normed = block.first_norm().apply(tape, in[0], pass.training);
-        return block.run(tape, {in[0], normed}, kNone, rope, padding, pass).x;
+        const Var normed = block.first_norm().apply(tape, in[0], pass.norm());
+        return block.run(tape, {in[0], normed}, kNone, rope, pass).x;
       });
       if (pass.streams != nullptr) pass.streams->push_back(x);
     }
-    return final_.apply(tape, x, pass.training);
+    return final_.apply(tape, x, pass.norm());
   }
-  Stream at{x, blocks_.front().first_norm().apply(tape, x, pass.training)};
+  Stream at{x, blocks_.front().first_norm().apply(tape, x, pass.norm())};
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const Tape::Label label(tape, blocks_[i].label());
     const bool last_block = i + 1 == blocks_.size();
     const NormLayer& next = last_block ? final_ : blocks_[i + 1].first_norm();
-    at = blocks_[i].run(tape, at, next, rope, padding, pass);
+    at = blocks_[i].run(tape, at, next, rope, pass);
     if (pass.streams != nullptr) pass.streams->push_back(at.x);
   }
   return at.normed;
@@ -163,7 +165,7 @@ GptLoss Gpt::loss(Tape& tape,
   const Var table = embedding_table(tape);
   Var z = raw_logits(tape, hidden(tape, ids, pass, lengths, table), table);
   const bool vector = logits_.slot().gain == GainKind::vector;
-  if (logits_ && !vector) z = logits_.apply(tape, z, pass.training);
+  if (logits_ && !vector) z = logits_.apply(tape, z, pass.norm());
   const CrossEntropyResult result = cross_entropy(z,
                                                   tape.constant(targets),
                                                   logits_ && vector ? logits_.gain(tape) : Var{},
@@ -179,7 +181,7 @@ GptLoss Gpt::loss(Tape& tape,
 Var Gpt::logits(Tape& tape, const Tensor& ids, const Pass& pass, const Tensor& lengths) {
   const Var table = embedding_table(tape);
   Var z = raw_logits(tape, hidden(tape, ids, pass, lengths, table), table);
-  z = logits_.apply(tape, z, pass.training);
+  z = logits_.apply(tape, z, pass.norm());
   return logit_softcap_ > 0 ? softcap(z, {.cap = logit_softcap_}) : z;
 }
 

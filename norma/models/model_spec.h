@@ -14,14 +14,14 @@ enum class Family : std::uint8_t { gpt };
 
 template <>
 struct Words<Family> {
-  static constexpr std::array<std::pair<std::string_view, Family>, 1> all{{{"gpt", Family::gpt}}};
+  static constexpr std::array<std::pair<std::string_view, Family>, 1> kAll{{{"gpt", Family::gpt}}};
 };
 
 enum class Positions : std::uint8_t { learned, rope, none };
 
 template <>
 struct Words<Positions> {
-  static constexpr std::array<std::pair<std::string_view, Positions>, 3> all{{
+  static constexpr std::array<std::pair<std::string_view, Positions>, 3> kAll{{
       {"learned", Positions::learned},
       {"rope", Positions::rope},
       {"none", Positions::none},
@@ -32,7 +32,7 @@ enum class FfnKind : std::uint8_t { gelu, gelu_tanh, relu, relu2, silu, swiglu, 
 
 template <>
 struct Words<FfnKind> {
-  static constexpr std::array<std::pair<std::string_view, FfnKind>, 7> all{{
+  static constexpr std::array<std::pair<std::string_view, FfnKind>, 7> kAll{{
       {"gelu", FfnKind::gelu},
       {"gelu_tanh", FfnKind::gelu_tanh},
       {"relu", FfnKind::relu},
@@ -47,7 +47,7 @@ constexpr bool is_gated(FfnKind kind) { return kind == FfnKind::swiglu || kind =
 
 template <>
 struct Words<RopeLayout> {
-  static constexpr std::array<std::pair<std::string_view, RopeLayout>, 3> all{{
+  static constexpr std::array<std::pair<std::string_view, RopeLayout>, 3> kAll{{
       {"interleaved", RopeLayout::interleaved},
       {"half_split", RopeLayout::half_split},
       {"nvidia_defect", RopeLayout::nvidia_defect},  // a known fault, as a control

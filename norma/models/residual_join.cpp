@@ -60,7 +60,7 @@ Stream ResidualJoin::apply(Tape& tape,
                            Var branch,
                            const NormLayer& post,
                            const NormLayer& next,
-                           bool training) const {
+                           const NormPass& pass) const {
   const bool addition = rule_.rule == Residual::add || rule_.rule == Residual::scaled;
   const NormLayer& behind = post ? post : next;
   if (addition && behind.joins_addition()) {
@@ -74,10 +74,10 @@ Stream ResidualJoin::apply(Tape& tape,
                                          .gain_offset = behind.gain_offset(),
                                          .eps = behind.eps()});
     if (!post) return {both.sum, both.normed};
-    return {both.normed, next.apply(tape, both.normed, training)};
+    return {both.normed, next.apply(tape, both.normed, pass)};
   }
-  const Var sum = post.apply(tape, joined(tape, x, branch), training);
-  return {sum, next.apply(tape, sum, training)};
+  const Var sum = post.apply(tape, joined(tape, x, branch), pass);
+  return {sum, next.apply(tape, sum, pass)};
 }
 
 }  // namespace norma

@@ -24,7 +24,7 @@ class ResidualJoin {
                Var branch,
                const NormLayer& post,
                const NormLayer& next,
-               bool training) const;
+               const NormPass& pass) const;
   /// Whether the rule itself does what this norm of the branch would do.
   bool includes(const NormLayer& mid) const { return rule_.on_sphere() && mid.plain_l2(); }
   void allocate(DType dtype);

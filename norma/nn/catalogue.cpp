@@ -15,7 +15,7 @@ constexpr int kDeepestBase = 8;  // a chain of bases longer than this goes in ci
 using Entry = Settings::Entry;
 
 bool is_site(std::string_view key) {
-  return std::any_of(Words<Site>::all.begin(), Words<Site>::all.end(), [&](const auto& word) {
+  return std::any_of(Words<Site>::kAll.begin(), Words<Site>::kAll.end(), [&](const auto& word) {
     return word.first == key;
   });
 }
@@ -51,7 +51,7 @@ std::vector<Entry> expand_decay(const Entry& entry, const std::string& prefix) {
                            "?"));
   }
   std::vector<Entry> expanded;
-  for (const auto& [word, kind] : Words<ParamClass>::all) {
+  for (const auto& [word, kind] : Words<ParamClass>::kAll) {
     const bool matrix = kind <= ParamClass::patch;
     bool decays = false;
     if (rule == "nanogpt") decays = matrix;

@@ -131,7 +131,7 @@ bool NormLayer::gain_inside() const {
   return gain_count_ == (slot_.scope == Scope::head ? head_ : width_);
 }
 
-Var NormLayer::without_loose_gain(Tape& tape, Var x, bool training) const {
+Var NormLayer::without_loose_gain(Tape& tape, Var x, const NormPass& pass) const {
   const Index group = slot_.scope == Scope::row ? 0 : head_;
   const bool per_column = slot_.scope == Scope::per_head;
   const Var gain = gain_inside() ? watch(tape, gain_) : Var{};
@@ -173,9 +173,9 @@ Var NormLayer::without_loose_gain(Tape& tape, Var x, bool training) const {
       return batch_norm(x,
                         gain,
                         bias,
-                        {},
+                        pass.lengths,
                         running,
-                        {.statistics = slot_.statistics, .training = training, .eps = eps()});
+                        {.statistics = slot_.statistics, .training = pass.training, .eps = eps()});
     }
   }
   return x;
@@ -187,9 +187,9 @@ Var NormLayer::apply_gain(Tape& tape, Var x) const {
                      {.mult = gain_mult_, .groups = gain_count_ == width_ ? 0 : gain_count_});
 }
 
-Var NormLayer::apply(Tape& tape, Var x, bool training) const {
+Var NormLayer::apply(Tape& tape, Var x, const NormPass& pass) const {
   if (!slot_) return x;
-  const Var y = without_loose_gain(tape, x, training);
+  const Var y = without_loose_gain(tape, x, pass);
   return gain_ == kAbsent || gain_inside() ? y : apply_gain(tape, y);
 }
 
@@ -208,11 +208,11 @@ bool NormLayer::fuses_with_rope() const {
 }
 
 Var NormLayer::apply_with_rope(
-    Tape& tape, Var x, const RopeTable& table, RopeUse use, bool training) const {
+    Tape& tape, Var x, const RopeTable& table, RopeUse use, const NormPass& pass) const {
   if (!slot_) return rope(x, table, use.offset);
   if (!fuses_with_rope()) {
-    return use.after_rope ? apply(tape, rope(x, table, use.offset), training)
-                          : rope(apply(tape, x, training), table, use.offset);
+    return use.after_rope ? apply(tape, rope(x, table, use.offset), pass)
+                          : rope(apply(tape, x, pass), table, use.offset);
   }
   // A gain for every column rides along; one for all columns, or for both of a pair, commutes with
   // the rotation and follows.

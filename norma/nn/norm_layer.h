@@ -25,6 +25,12 @@ struct NormPlace {
   std::span<const FormulaVariable> sizes;
 };
 
+/// How a norm is applied now.
+struct NormPass {
+  bool training = true;
+  Var lengths{};  // i32 (B), or absent: tokens after the length are padding and count in no statistic
+};
+
 class NormLayer {
  public:
   NormLayer() = default;
@@ -35,14 +41,15 @@ class NormLayer {
             const NormLayer* lender = nullptr);
 
   /// x (B, T, width) -> the same shape.
-  Var apply(Tape& tape, Var x, bool training) const;
+  Var apply(Tape& tape, Var x, const NormPass& pass) const;
 
   struct RopeUse {
     bool after_rope = false;  // norm and gain after the rotation
     Index offset = 0;         // position of the first row
   };
   /// Norm, gain and rotation of queries or keys, in one pass where there is one.
-  Var apply_with_rope(Tape& tape, Var x, const RopeTable& rope, RopeUse use, bool training) const;
+  Var apply_with_rope(
+      Tape& tape, Var x, const RopeTable& rope, RopeUse use, const NormPass& pass) const;
 
   /// The gain alone, once more: x·(mult·gain).
   Var apply_gain(Tape& tape, Var x) const;
@@ -78,7 +85,7 @@ class NormLayer {
   void declare_gain(const NormPlace& place, const NormLayer* lender);
   std::size_t declare(
       const NormPlace& place, const char* what, Index count, ParamTags tags, double start);
-  Var without_loose_gain(Tape& tape, Var x, bool training) const;
+  Var without_loose_gain(Tape& tape, Var x, const NormPass& pass) const;
   /// Whether the norm's own op applies the gain; otherwise it is a pass of its own.
   bool gain_inside() const;
   bool fuses_with_rope() const;

@@ -32,7 +32,7 @@ enum class ParamClass : std::uint8_t {
 
 template <>
 struct Words<ParamClass> {
-  static constexpr std::array<std::pair<std::string_view, ParamClass>, 17> all{{
+  static constexpr std::array<std::pair<std::string_view, ParamClass>, 17> kAll{{
       {"embedding", ParamClass::embedding},
       {"position", ParamClass::position},
       {"query", ParamClass::query},
@@ -69,7 +69,7 @@ enum class Constraint : std::uint8_t {
 
 template <>
 struct Words<Constraint> {
-  static constexpr std::array<std::pair<std::string_view, Constraint>, 5> all{{
+  static constexpr std::array<std::pair<std::string_view, Constraint>, 5> kAll{{
       {"free", Constraint::free},
       {"unit", Constraint::unit},
       {"row_max", Constraint::row_max},

@@ -58,7 +58,7 @@ void read_block(SettingsReader& reader,
                 const Settings& settings,
                 const std::string& prefix,
                 BlockRule& block) {
-  for (const auto& [word, site] : Words<Site>::all) {
+  for (const auto& [word, site] : Words<Site>::kAll) {
     read_slot(reader, settings, say(prefix, word), block[site]);
   }
   reader.read(say(prefix, "residual.attn"), block.attn_residual);
@@ -67,7 +67,7 @@ void read_block(SettingsReader& reader,
 
 void require_decided(const Settings& settings) {
   std::string undecided;
-  for (const auto& [word, site] : Words<Site>::all) {
+  for (const auto& [word, site] : Words<Site>::kAll) {
     if (settings.find(say(word, ".norm")) == nullptr) {
       undecided += say(undecided.empty() ? "" : ", ", word);
     }
@@ -135,7 +135,7 @@ class Judge {
   Judge(const Scheme& scheme, bool causal) : scheme_(scheme), causal_(causal) {}
 
   void judge(const BlockRule& block) {
-    for (const auto& [word, site] : Words<Site>::all) judge_slot(site, block[site]);
+    for (const auto& [word, site] : Words<Site>::kAll) judge_slot(site, block[site]);
     if (block[Site::k].gain == GainKind::shared) {
       const Slot& q = block[Site::q];
       if (q.gain == GainKind::none || q.gain == GainKind::shared ||

@@ -16,7 +16,7 @@ enum class Residual : std::uint8_t { add, scaled, rscale, lerp, slerp, riem, ale
 
 template <>
 struct Words<Residual> {
-  static constexpr std::array<std::pair<std::string_view, Residual>, 7> all{{
+  static constexpr std::array<std::pair<std::string_view, Residual>, 7> kAll{{
       {"add", Residual::add},        // x + b
       {"scaled", Residual::scaled},  // a·x + b
       {"rscale", Residual::rscale},  // λ⊙x + b
@@ -31,7 +31,7 @@ enum class AlphaKind : std::uint8_t { vector, scalar, fixed };
 
 template <>
 struct Words<AlphaKind> {
-  static constexpr std::array<std::pair<std::string_view, AlphaKind>, 3> all{{
+  static constexpr std::array<std::pair<std::string_view, AlphaKind>, 3> kAll{{
       {"vector", AlphaKind::vector},
       {"scalar", AlphaKind::scalar},
       {"fixed", AlphaKind::fixed},
@@ -62,7 +62,7 @@ enum class TemperatureRule : std::uint8_t { none, direct, exponential };
 
 template <>
 struct Words<TemperatureRule> {
-  static constexpr std::array<std::pair<std::string_view, TemperatureRule>, 3> all{{
+  static constexpr std::array<std::pair<std::string_view, TemperatureRule>, 3> kAll{{
       {"none", TemperatureRule::none},
       {"direct", TemperatureRule::direct},            // the factor itself
       {"exponential", TemperatureRule::exponential},  // exp(min(λ, ln 100))
@@ -73,7 +73,7 @@ enum class LogLength : std::uint8_t { none, fixed, learned };
 
 template <>
 struct Words<LogLength> {
-  static constexpr std::array<std::pair<std::string_view, LogLength>, 3> all{{
+  static constexpr std::array<std::pair<std::string_view, LogLength>, 3> kAll{{
       {"none", LogLength::none},
       {"fixed", LogLength::fixed},
       {"learned", LogLength::learned},
@@ -155,7 +155,7 @@ enum class WeightRule : std::uint8_t {
 
 template <>
 struct Words<WeightRule> {
-  static constexpr std::array<std::pair<std::string_view, WeightRule>, 7> all{{
+  static constexpr std::array<std::pair<std::string_view, WeightRule>, 7> kAll{{
       {"free", WeightRule::free},
       {"unit", WeightRule::unit},
       {"parametrized", WeightRule::parametrized},
@@ -205,7 +205,7 @@ enum class InitRule : std::uint8_t {
 
 template <>
 struct Words<InitRule> {
-  static constexpr std::array<std::pair<std::string_view, InitRule>, 8> all{{
+  static constexpr std::array<std::pair<std::string_view, InitRule>, 8> kAll{{
       {"gpt2", InitRule::gpt2},
       {"xavier", InitRule::xavier},
       {"xavier_truncated", InitRule::xavier_truncated},

@@ -181,7 +181,7 @@ std::string scales_text(const ScaleRule& scales) {
 /// "unit (embedding, query, …)": classes grouped by rule.
 std::string weights_text(const WeightRules& weights) {
   std::string text;
-  for (const auto& [word, rule] : Words<WeightRule>::all) {
+  for (const auto& [word, rule] : Words<WeightRule>::kAll) {
     if (rule == WeightRule::free) continue;
     std::string classes;
     for (std::size_t i = 0; i < weights.of.size(); ++i) {
@@ -195,7 +195,7 @@ std::string weights_text(const WeightRules& weights) {
 
 std::string decay_text(const DecayRules& decay) {
   std::string yes;
-  for (const auto& [word, kind] : Words<ParamClass>::all) {
+  for (const auto& [word, kind] : Words<ParamClass>::kAll) {
     if (decay[kind] && kind != ParamClass::other) yes += say(yes.empty() ? "" : ", ", word);
   }
   return yes.empty() ? "nothing decays" : yes;
@@ -213,7 +213,7 @@ void describe_block(const BlockRule& block,
                     const BlockRule* against,
                     const std::string& prefix,
                     std::vector<SchemeRow>& rows) {
-  for (const auto& [word, site] : Words<Site>::all) {
+  for (const auto& [word, site] : Words<Site>::kAll) {
     if (against != nullptr && (*against)[site] == block[site]) continue;
     rows.push_back({say(prefix, word), slot_text(block[site])});
   }

@@ -34,7 +34,7 @@ inline constexpr std::size_t kSites = 16;
 
 template <>
 struct Words<Site> {
-  static constexpr std::array<std::pair<std::string_view, Site>, kSites> all{{
+  static constexpr std::array<std::pair<std::string_view, Site>, kSites> kAll{{
       {"patch_pre", Site::patch_pre},
       {"patch_post", Site::patch_post},
       {"input", Site::input},
@@ -58,7 +58,7 @@ enum class NormKind : std::uint8_t { none, layer, rms, rms1, l2, scale, dyt, der
 
 template <>
 struct Words<NormKind> {
-  static constexpr std::array<std::pair<std::string_view, NormKind>, 10> all{{
+  static constexpr std::array<std::pair<std::string_view, NormKind>, 10> kAll{{
       {"none", NormKind::none},
       {"ln", NormKind::layer},
       {"rms", NormKind::rms},
@@ -76,7 +76,7 @@ enum class GainKind : std::uint8_t { none, vector, scalar, shared };
 
 template <>
 struct Words<GainKind> {
-  static constexpr std::array<std::pair<std::string_view, GainKind>, 4> all{{
+  static constexpr std::array<std::pair<std::string_view, GainKind>, 4> kAll{{
       {"none", GainKind::none},
       {"vector", GainKind::vector},
       {"scalar", GainKind::scalar},
@@ -93,7 +93,7 @@ enum class Scope : std::uint8_t {
 
 template <>
 struct Words<Scope> {
-  static constexpr std::array<std::pair<std::string_view, Scope>, 3> all{{
+  static constexpr std::array<std::pair<std::string_view, Scope>, 3> kAll{{
       {"row", Scope::row},
       {"head", Scope::head},
       {"per_head", Scope::per_head},
@@ -104,7 +104,7 @@ enum class Choice : std::uint8_t { yes, no, as_model };
 
 template <>
 struct Words<Choice> {
-  static constexpr std::array<std::pair<std::string_view, Choice>, 3> all{{
+  static constexpr std::array<std::pair<std::string_view, Choice>, 3> kAll{{
       {"yes", Choice::yes},
       {"no", Choice::no},
       {"as_model", Choice::as_model},
@@ -113,7 +113,7 @@ struct Words<Choice> {
 
 template <>
 struct Words<BatchStatistics> {
-  static constexpr std::array<std::pair<std::string_view, BatchStatistics>, 4> all{{
+  static constexpr std::array<std::pair<std::string_view, BatchStatistics>, 4> kAll{{
       {"all", BatchStatistics::all},
       {"position", BatchStatistics::position},
       {"prefix", BatchStatistics::prefix},

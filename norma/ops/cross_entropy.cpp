@@ -149,7 +149,7 @@ CrossEntropyResult cross_entropy(Var logits, Var targets, Var scale, CrossEntrop
   }
   if (in_place) tape.consume(logits);
   tape.record(kOp, {logits, scale}, {loss}, [=](Backward& b) {
-    const double upstream = value_at(b.grad(loss), 0, 0);
+    const double upstream = planning() ? 1 : value_at(b.grad(loss), 0, 0);
     if (in_place && upstream == 1 && b.wants(logits)) {
       b.lend(logits, du);
     } else {

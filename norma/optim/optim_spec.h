@@ -30,7 +30,7 @@ enum class OptimName : std::uint8_t {
 };
 template <>
 struct Words<OptimName> {
-  static constexpr std::array<std::pair<std::string_view, OptimName>, 13> all{{
+  static constexpr std::array<std::pair<std::string_view, OptimName>, 13> kAll{{
       {"sgdw", OptimName::sgdw},
       {"sgd", OptimName::sgd},
       {"adamw", OptimName::adamw},
@@ -54,7 +54,7 @@ enum class MuonScale : std::uint8_t {
 };
 template <>
 struct Words<MuonScale> {
-  static constexpr std::array<std::pair<std::string_view, MuonScale>, 3> all{{
+  static constexpr std::array<std::pair<std::string_view, MuonScale>, 3> kAll{{
       {"original", MuonScale::original},
       {"match_adamw_rms", MuonScale::match_adamw_rms},
       {"rms_to_rms", MuonScale::rms_to_rms},
@@ -64,7 +64,7 @@ struct Words<MuonScale> {
 enum class MuonCoefficients : std::uint8_t { ns5, quintic, polar_express };
 template <>
 struct Words<MuonCoefficients> {
-  static constexpr std::array<std::pair<std::string_view, MuonCoefficients>, 3> all{{
+  static constexpr std::array<std::pair<std::string_view, MuonCoefficients>, 3> kAll{{
       {"ns5", MuonCoefficients::ns5},
       {"quintic", MuonCoefficients::quintic},
       {"polar_express", MuonCoefficients::polar_express},
@@ -74,7 +74,7 @@ struct Words<MuonCoefficients> {
 enum class MuonNorm : std::uint8_t { none, normuon };
 template <>
 struct Words<MuonNorm> {
-  static constexpr std::array<std::pair<std::string_view, MuonNorm>, 2> all{{
+  static constexpr std::array<std::pair<std::string_view, MuonNorm>, 2> kAll{{
       {"none", MuonNorm::none},
       {"normuon", MuonNorm::normuon},
   }};
@@ -83,7 +83,7 @@ struct Words<MuonNorm> {
 enum class Transport : std::uint8_t { projection, parallel };
 template <>
 struct Words<Transport> {
-  static constexpr std::array<std::pair<std::string_view, Transport>, 2> all{{
+  static constexpr std::array<std::pair<std::string_view, Transport>, 2> kAll{{
       {"projection", Transport::projection},
       {"parallel", Transport::parallel},
   }};
@@ -92,7 +92,7 @@ struct Words<Transport> {
 enum class Retraction : std::uint8_t { normalize, exponential };
 template <>
 struct Words<Retraction> {
-  static constexpr std::array<std::pair<std::string_view, Retraction>, 2> all{{
+  static constexpr std::array<std::pair<std::string_view, Retraction>, 2> kAll{{
       {"normalize", Retraction::normalize},
       {"exponential", Retraction::exponential},
   }};
@@ -101,7 +101,7 @@ struct Words<Retraction> {
 enum class ClipMode : std::uint8_t { global, per_tensor, agc };
 template <>
 struct Words<ClipMode> {
-  static constexpr std::array<std::pair<std::string_view, ClipMode>, 3> all{{
+  static constexpr std::array<std::pair<std::string_view, ClipMode>, 3> kAll{{
       {"global", ClipMode::global},
       {"per_tensor", ClipMode::per_tensor},
       {"agc", ClipMode::agc},

@@ -133,6 +133,7 @@ Place Optimizer::place_of(const Job& job, const ParamStore& params) const {
   place.partials = reinterpret_cast<double*>(partials_.data());
   place.keep = job.capped ? kernels::Keep::nothing : keep_of(job.span.tags);
   for (std::size_t i = 0; i < job.slots.size(); ++i) place.slots[i] = states_.data() + job.at[i];
+  place.rule_slots = job.constraint_slot;
   return place;
 }
 

@@ -9,7 +9,7 @@ namespace norma {
 enum class ScheduleName : std::uint8_t { cosine, timm_cosine, log, wsd, inverse_sqrt, constant };
 template <>
 struct Words<ScheduleName> {
-  static constexpr std::array<std::pair<std::string_view, ScheduleName>, 6> all{{
+  static constexpr std::array<std::pair<std::string_view, ScheduleName>, 6> kAll{{
       {"cosine", ScheduleName::cosine},
       {"timm_cosine", ScheduleName::timm_cosine},
       {"log", ScheduleName::log},
@@ -25,7 +25,7 @@ enum class DecayShape : std::uint8_t {
 };
 template <>
 struct Words<DecayShape> {
-  static constexpr std::array<std::pair<std::string_view, DecayShape>, 2> all{{
+  static constexpr std::array<std::pair<std::string_view, DecayShape>, 2> kAll{{
       {"linear", DecayShape::linear},
       {"minus_sqrt", DecayShape::minus_sqrt},
   }};

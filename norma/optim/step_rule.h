@@ -11,6 +11,7 @@
 #include "norma/kernels/exec.h"
 #include "norma/kernels/vectors.h"
 #include "norma/optim/span.h"
+#include "norma/tensor/planning.h"
 
 namespace norma {
 
@@ -28,6 +29,7 @@ struct Place {
   Tensor w;  // the flat elements of the span
   Tensor g;
   std::array<std::byte*, kMostSlots> slots{};
+  std::size_t rule_slots = 0;  // the first ones are the rule's, the others the constraint's
   std::byte* scratch = nullptr;
   double* partials = nullptr;  // (norm_pieces(span.count))
   kernels::Keep keep = kernels::Keep::nothing;
@@ -35,6 +37,11 @@ struct Place {
   template <class T>
   T* slot(std::size_t index) const {
     return reinterpret_cast<T*>(slots[index]);
+  }
+  /// The rule's own state of that number; null where it has fewer.
+  template <class T>
+  T* rule_slot(std::size_t index) const {
+    return index < rule_slots ? slot<T>(index) : nullptr;
   }
   template <class T>
   T* scratch_as() const {
@@ -73,9 +80,10 @@ class StepRule {
   virtual void step(const Place& place, const StepPass& pass) const = 0;
 };
 
-/// Calls f(who, T{}) with the kernels for this tensor.
+/// Calls f(who, T{}) with the kernels for this tensor; nothing is called while planning.
 template <class F>
 void with_kernels(const Tensor& like, F&& f) {
+  if (planning()) return;
   if (like.dtype == DType::f64) {
     f(kernels::Ref{}, double{});
   } else if (like.dtype == DType::f32) {

@@ -40,7 +40,7 @@ void pick_optimizer_table(Settings& settings) {
   if (const Settings::Entry* name = settings.find("optim.name")) {
     if (const auto* text = std::get_if<std::string>(&name->value)) chosen = *text;
   }
-  for (const auto& [word, meaning] : Words<OptimName>::all) {
+  for (const auto& [word, meaning] : Words<OptimName>::kAll) {
     const std::string table = say("optim.", word);
     if (word == chosen) {
       const Settings own = settings.below(table);

@@ -25,7 +25,7 @@ struct DataSpec {
 enum class Precision : std::uint8_t { f32, f64 };
 template <>
 struct Words<Precision> {
-  static constexpr std::array<std::pair<std::string_view, Precision>, 2> all{{
+  static constexpr std::array<std::pair<std::string_view, Precision>, 2> kAll{{
       {"f32", Precision::f32},
       {"f64", Precision::f64},
   }};

@@ -74,11 +74,12 @@ double Trainer::accumulate() {
 StepReport Trainer::step(bool measure_angles) {
   StepReport report;
   report.loss = accumulate();
-  if (!std::isfinite(report.loss) && !planning()) explain_divergence("loss");
+  if (planning()) return report;  // what follows takes no memory of its own
+  if (!std::isfinite(report.loss)) explain_divergence("loss");
   const ClipResult clip = (*clipper_)(params_);
   report.grad_norm = clip.norm;
   report.clipped = clip.clipped > 0;
-  if (!std::isfinite(clip.norm) && !planning()) explain_divergence("gradient");
+  if (!std::isfinite(clip.norm)) explain_divergence("gradient");
   report.lr = lr_at(recipe_.schedule, recipe_.optim.lr, step_, recipe_.train.steps);
   if (measure_angles) angles_.before(params_);
   optimizer_->step(params_, {.lr = report.lr, .grad_scale = clip.grad_scale});

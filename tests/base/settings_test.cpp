@@ -14,7 +14,7 @@ enum class Colour { red, green };
 
 template <>
 struct Words<Colour> {
-  static constexpr std::array<std::pair<std::string_view, Colour>, 2> all{
+  static constexpr std::array<std::pair<std::string_view, Colour>, 2> kAll{
       {{"red", Colour::red}, {"green", Colour::green}}};
 };
 

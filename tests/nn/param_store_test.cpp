@@ -170,7 +170,16 @@ TEST(ParamStore, FusedPartsNeedTheSameColumns) {
         store.add_fused({{"q", {4, 5}, {}}, {"k", {4, 6}, {}}});
       },
       {"k", "(rows, 5)", "(4, 6)"}));
-  EXPECT_THROW(store.add_fused({{"u", {4}, {}}, {"v", {4}, {}}}), RequestError);
+  EXPECT_THROW(store.add_fused({{"u", {4}, {}}, {"v", {4, 1}, {}}}), RequestError);
+}
+
+TEST(ParamStore, VectorsAreJoinedEndToEnd) {
+  ParamStore store;
+  const std::size_t joined = store.add_fused({{"u", {3}, {}}, {"v", {2}, {}}});
+  store.allocate(DType::f32);
+  EXPECT_EQ(store.leaf(joined).value.shape, (Shape{5}));
+  set_value(store.value(store.find("v")), 0, 1, 7);
+  EXPECT_EQ(value_at(store.leaf(joined).value, 0, 4), 7);
 }
 
 TEST(ParamStore, ARefusedDeclarationLeavesNothingBehind) {

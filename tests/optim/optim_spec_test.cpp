@@ -56,7 +56,7 @@ TEST(OptimSpec, DefaultsOfEveryOptimizer) {
 }
 
 TEST(OptimSpec, WhatIsSetStaysAndResolvingTwiceChangesNothing) {
-  for (const auto& [word, name] : Words<OptimName>::all) {
+  for (const auto& [word, name] : Words<OptimName>::kAll) {
     SCOPED_TRACE(std::string(word));
     const OptimSpec once = resolved({.name = name, .lr = 0.125});
     OptimSpec twice = resolved(once);
@@ -85,7 +85,7 @@ TEST(OptimSpec, EveryOptionIsUsedBySomeOptimizer) {
   for (std::size_t wanted = 0; wanted < fields; ++wanted) {
     bool accepted = false;
     std::string option;
-    for (const auto& [word, name] : Words<OptimName>::all) {
+    for (const auto& [word, name] : Words<OptimName>::kAll) {
       OptimSpec spec{.name = name};
       std::size_t at = 0;
       spec.fields([&](std::string_view title, auto& value, auto&&...) {

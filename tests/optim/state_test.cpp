@@ -28,7 +28,7 @@ void PrintTo(const Case& value, std::ostream* out) { *out << value.name; }
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const auto& [word, name] : Words<OptimName>::all) {
+  for (const auto& [word, name] : Words<OptimName>::kAll) {
     all.push_back({std::string(word), {.name = name}});
   }
   all.push_back({"caution", {.name = OptimName::sgdw, .caution = true}});

@@ -17,6 +17,7 @@ namespace {
 // Where the tangent part of a gradient is next to nothing, Adam divides rounding by itself.
 constexpr double kF64 = 1e-7;
 constexpr double kF32 = 1e-5;
+constexpr double kBf16Steps = 2e-3;
 
 constexpr const char* kAdam = "beta1 = 0.9\nbeta2 = 0.95\neps = 1e-8\n";
 constexpr const char* kMuon =
@@ -50,6 +51,8 @@ std::string settings_of(const std::string& name, Constraint& constraint) {
   if (name == "rmsprop-momentum") {
     return "name = \"rmsprop\"\nbeta2 = 0.99\neps = 1e-8\nmomentum = 0.9";
   }
+  if (name == "sgd-no-decay") return "name = \"sgd\"\nmomentum = 0.9";
+  if (name == "sgd-nesterov") return "name = \"sgd\"\nmomentum = 0.9\nnesterov = true";
   if (name == "sgd") return "name = \"sgd\"\nmomentum = 0.9";
   if (name == "sgdw") return "name = \"sgdw\"\nmomentum = 0.9";
   if (name == "sgdw-caution") return "name = \"sgdw\"\nmomentum = 0.9\ncaution = true";
@@ -155,8 +158,10 @@ TEST_P(OptimizerParity, TwelveSteps) {
   const double exact = worst_error(golden, settings, constraint, DType::f64);
   const double fast = worst_error(golden, settings, constraint, DType::f32);
   std::printf("%-38s f64 %.1e   f32 %.1e\n", name.c_str(), exact, fast);
-  EXPECT_LE(exact, kF64);
-  EXPECT_LE(fast, kF32);
+  // torch.optim.Muon multiplies in bf16: eight bits of a step.
+  const bool rounded = name.starts_with("torch_optim/muon");
+  EXPECT_LE(exact, rounded ? kBf16Steps : kF64);
+  EXPECT_LE(fast, rounded ? kBf16Steps : kF32);
 }
 
 std::vector<std::string> all_goldens() {

@@ -151,7 +151,7 @@ TEST(Property, P15_PaddingOfAModelReachesNeitherLossNorGradients) {
 }
 
 /// The model does not tell its norms where sequences end, so padding enters batch statistics.
-TEST(Property, DISABLED_P15_PaddingOfAModelDoesNotReachBatchStatistics) {
+TEST(Property, P15_PaddingOfAModelDoesNotReachBatchStatistics) {
   for (const char* statistics : {"position", "prefix"}) {
     EXPECT_EQ(padding_effect(with_batch_norm(statistics)), 0) << statistics;
   }

@@ -1,0 +1,148 @@
+// A run in memory: accumulation, determinism, memory, evaluation, divergence.
+#include "norma/train/trainer.h"
+
+#include <cmath>
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "norma/base/threads.h"
+#include "norma/optim/constraints.h"
+#include "norma/tensor/planning.h"
+#include "norma/train/forecast.h"
+#include "tests/support/expect.h"
+#include "tests/support/heap_count.h"
+#include "tests/train/small_recipe.h"
+
+namespace norma {
+namespace {
+
+using test::small_data;
+using test::small_recipe;
+using test::throws;
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.bytes() == b.bytes() && std::memcmp(a.data, b.data, a.bytes()) == 0;
+}
+
+TEST(Trainer, LearnsTheText) {
+  Trainer trainer(small_recipe({"train.steps=150", "optim.lr=2e-2"}), small_data());
+  const double before = trainer.evaluate().loss;
+  EXPECT_NEAR(before, std::log(256.0), 0.3);
+  for (int i = 0; i < 150; ++i) trainer.step();
+  EXPECT_LT(trainer.evaluate().loss, 0.5 * before);
+}
+
+TEST(Trainer, SameSeedSameBitsForAnyThreadCount) {
+  Trainer one(small_recipe(), small_data());
+  Trainer two(small_recipe(), small_data());
+  for (int i = 0; i < 5; ++i) {
+    {
+      const ThreadScope scope(1);
+      one.step();
+    }
+    {
+      const ThreadScope scope(2);
+      two.step();
+    }
+  }
+  EXPECT_TRUE(same_bits(one.params().values(), two.params().values()));
+  Trainer other(small_recipe({"train.seed=2"}), small_data());
+  EXPECT_FALSE(same_bits(Trainer(small_recipe(), small_data()).params().values(),
+                         other.params().values()));
+}
+
+TEST(Trainer, TheStepReportSaysWhatHappened) {
+  Trainer trainer(small_recipe({"optim.clip_bound=1e-3"}), small_data());
+  const StepReport first = trainer.step(true);
+  EXPECT_EQ(first.step, 1);
+  EXPECT_DOUBLE_EQ(first.lr, 3e-3 / 3);  // nanoGPT's warm-up of two steps
+  EXPECT_TRUE(first.clipped);
+  EXPECT_GT(first.grad_norm, 0.1);
+  EXPECT_FALSE(first.angles.empty());
+  const StepReport second = trainer.step();
+  EXPECT_TRUE(second.angles.empty());
+  EXPECT_FALSE(Trainer(small_recipe({"optim.clip_bound=1e6"}), small_data()).step().clipped);
+}
+
+TEST(Trainer, NothingIsAllocatedAfterTheSecondStep) {
+  Trainer trainer(small_recipe({"scheme.base=ngpt"}), small_data());
+  trainer.step();
+  trainer.step();
+  const std::size_t held = trainer.tape().arena().capacity();
+  const test::HeapCount count;
+  for (int i = 0; i < 3; ++i) trainer.step();
+  EXPECT_EQ(count.calls(), 0);
+  EXPECT_EQ(trainer.tape().arena().capacity(), held);
+}
+
+TEST(Trainer, UnitWeightsStayUnit) {
+  Trainer trainer(small_recipe({"scheme.base=ngpt", "optim.lr=0.05"}), small_data());
+  EXPECT_LE(unit_norm_error(trainer.params()), 1e-6);
+  for (int i = 0; i < 20; ++i) {
+    trainer.step();
+    EXPECT_LE(unit_norm_error(trainer.params()), 1e-6) << "after step " << i + 1;
+  }
+}
+
+TEST(Trainer, ADivergedLossIsExplainedAndChangesNothing) {
+  Trainer trainer(small_recipe(), small_data());
+  trainer.step();
+  set_value(trainer.params().value(trainer.params().find("blocks.1.ffn.up.weight")), 0, 0, NAN);
+  std::vector<std::byte> before(trainer.params().values().bytes());
+  std::memcpy(before.data(), trainer.params().values().data, before.size());
+  EXPECT_TRUE(throws<DivergedError>([&] { trainer.step(); },
+                                    {"loss", "step 2", "block 1", "linear", "optim.lr"}));
+  EXPECT_EQ(std::memcmp(before.data(), trainer.params().values().data, before.size()), 0);
+}
+
+TEST(Trainer, EvaluationDoesNotDependOnTheMicroBatch) {
+  Trainer large(small_recipe(), small_data());
+  Trainer small(small_recipe({"train.micro_batch=1"}), small_data());
+  const Evaluation a = large.evaluate();
+  const Evaluation b = small.evaluate();
+  EXPECT_EQ(a.tokens, 399);
+  EXPECT_EQ(b.tokens, 399);
+  EXPECT_NEAR(a.loss, b.loss, 1e-6 * a.loss);
+}
+
+TEST(Trainer, DataWithTooManyIdsAreRefused) {
+  EXPECT_TRUE(throws<RequestError>([] { Trainer(small_recipe({"model.vocab=100"}), small_data()); },
+                                   {"256 token ids", "model.vocab is 100"}));
+}
+
+TEST(Forecast, MemoryIsExactlyWhatARunTakes) {
+  for (const char* scheme : {"pre-ln", "ngpt", "weight-norm", "normformer"}) {
+    for (const char* recompute : {"false", "true"}) {
+      const Recipe recipe = small_recipe({std::string("scheme.base=") + scheme,
+                                          std::string("train.recompute=") + recompute,
+                                          "train.micro_batch=2"});
+      const Forecast plan = forecast(recipe, small_data());
+      Trainer trainer(recipe, small_data());
+      trainer.step();
+      trainer.step();
+      const Trainer::Memory taken = trainer.memory();
+      EXPECT_EQ(plan.parameters, trainer.params().count());
+      EXPECT_EQ(plan.memory.parameters, taken.parameters);
+      EXPECT_EQ(plan.memory.optimizer, taken.optimizer);
+      EXPECT_EQ(plan.memory.activations, taken.activations) << scheme << " " << recompute;
+    }
+  }
+}
+
+TEST(Forecast, OptimizerStateIsFourOrEightBytesAParameter) {
+  const auto state_bytes = [](const char* name) {
+    const PlanningScope plan;
+    Settings given = Settings::from_toml("scheme.base = \"dnt\"", "test");
+    given.set_assignment(std::string("optim.name=") + name);
+    const Trainer trainer(read_recipe(given), {});
+    return static_cast<double>(trainer.memory().optimizer) /
+           static_cast<double>(trainer.params().count());
+  };
+  EXPECT_EQ(state_bytes("sgdw"), 4);
+  EXPECT_EQ(state_bytes("adamw"), 8);
+  EXPECT_EQ(state_bytes("lion"), 4);
+}
+
+}  // namespace
+}  // namespace norma
