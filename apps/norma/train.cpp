@@ -113,6 +113,7 @@ int report(const RunResult& result, const TrainRequest& request) {
 }  // namespace
 
 int run_train(const TrainRequest& request) {
+  if (!request.dry_run && !request.print_config) watch_stop_signals();
   const Recipe recipe = load_recipe(request.recipe, request.assignments);
   for (const std::string& warning : recipe.warnings) {
     std::fprintf(stderr, "norma: warning: %s\n", warning.c_str());
@@ -132,7 +133,6 @@ int run_train(const TrainRequest& request) {
     throw RequestError("train: --resume goes on and --force starts over; say one of them.");
   }
   TokenData data = load_data(recipe, true);
-  watch_stop_signals();
   const double peak = checks::measure_gemm_peak();
   ProgressDisplay display;
   const RunResult result = train_run(

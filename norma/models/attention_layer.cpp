@@ -70,8 +70,7 @@ void AttentionLayer::each_norm(const std::function<void(NormLayer&)>& visit) {
   for (NormLayer* norm : {&q_, &k_, &v_, &inner_}) visit(*norm);
 }
 
-Var AttentionLayer::apply(
-    Tape& tape, Var x, const RopeTable* rope, const Pass& pass) const {
+Var AttentionLayer::apply(Tape& tape, Var x, const RopeTable* rope, const Pass& pass) const {
   Var projected[3];
   qkv_.apply(tape, x, projected);
   auto [q, k, v] = projected;

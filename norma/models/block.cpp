@@ -90,11 +90,8 @@ Var Block::finish(Tape& tape,
   return b;
 }
 
-Stream Block::run(Tape& tape,
-                  Stream at,
-                  const NormLayer& next,
-                  const RopeTable* rope,
-                  const Pass& pass) const {
+Stream Block::run(
+    Tape& tape, Stream at, const NormLayer& next, const RopeTable* rope, const Pass& pass) const {
   Var branch = attention_.apply(tape, at.normed, rope, pass);
   branch = finish(tape, branch, attn_mid_, attn_join_, attn_layer_scale_, pass, 0);
   at = attn_join_.apply(tape, at.x, branch, attn_post_, ffn_pre_, pass.norm());

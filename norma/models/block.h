@@ -16,11 +16,8 @@ class Block {
 
   /// Runs the block on a stream whose normalized form is there already. `next` is the norm that
   /// will read the stream afterwards; the stream comes back with its result.
-  Stream run(Tape& tape,
-             Stream at,
-             const NormLayer& next,
-             const RopeTable* rope,
-             const Pass& pass) const;
+  Stream run(
+      Tape& tape, Stream at, const NormLayer& next, const RopeTable* rope, const Pass& pass) const;
 
   const NormLayer& first_norm() const { return attn_pre_; }
   const std::string& label() const { return label_; }

@@ -28,7 +28,8 @@ struct NormPlace {
 /// How a norm is applied now.
 struct NormPass {
   bool training = true;
-  Var lengths{};  // i32 (B), or absent: tokens after the length are padding and count in no statistic
+  Var lengths{};  // i32 (B), or absent: tokens after the length are padding and count in no
+                  // statistic
 };
 
 class NormLayer {

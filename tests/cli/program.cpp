@@ -21,20 +21,22 @@ std::string read_and_remove(const std::filesystem::path& path) {
 
 }  // namespace
 
-Outcome run_norma(const std::string& arguments) {
+Outcome run_in_shell(const std::string& script) {
   const char* moved = std::getenv("NORMA_BINARY");
   const std::string binary = moved != nullptr ? moved : NORMA_BINARY;
   const std::filesystem::path stem =
       std::filesystem::temp_directory_path() / ("norma-cli-" + std::to_string(getpid()));
   const std::string out = stem.string() + ".out";
   const std::string err = stem.string() + ".err";
-  const int status =
-      std::system((binary + " " + arguments + " >" + out + " 2>" + err + " </dev/null").c_str());
+  const int status = std::system(
+      ("NORMA=" + binary + "; ( " + script + " ) >" + out + " 2>" + err + " </dev/null").c_str());
   Outcome outcome;
   outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   outcome.out = read_and_remove(out);
   outcome.err = read_and_remove(err);
   return outcome;
 }
+
+Outcome run_norma(const std::string& arguments) { return run_in_shell("exec $NORMA " + arguments); }
 
 }  // namespace norma

@@ -13,5 +13,7 @@ struct Outcome {
 
 /// Runs `norma ARGUMENTS` through the shell.
 Outcome run_norma(const std::string& arguments);
+/// Runs a script of the shell in which $NORMA is the program.
+Outcome run_in_shell(const std::string& script);
 
 }  // namespace norma

@@ -15,9 +15,13 @@ testing::AssertionResult has(const std::string& text, const std::string& part) {
 TEST(Cli, HelpNamesEveryVerbAndAnExample) {
   const Outcome top = run_norma("--help");
   EXPECT_EQ(top.code, 0);
-  for (const char* verb : {"check", "bench", "tokenizer", "doctor"})
+  for (const char* verb : {"train", "eval", "schemes", "check", "bench", "tokenizer", "doctor"}) {
     EXPECT_TRUE(has(top.out, verb));
-  for (const char* verb : {"check",
+  }
+  for (const char* verb : {"train",
+                           "eval",
+                           "schemes",
+                           "check",
                            "bench kernels",
                            "bench train",
                            "tokenizer train",

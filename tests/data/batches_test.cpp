@@ -1,4 +1,5 @@
-// Batches are a pure function of seed and step: every window once an epoch, another order each time.
+// Batches are a pure function of seed and step: every window once an epoch, another order each
+// time.
 #include "norma/data/batches.h"
 
 #include <algorithm>

@@ -89,7 +89,8 @@ TEST(Recipe, RefusalsAreSentences) {
 
 TEST(Recipe, BatchNormOverAllPositionsCanBeForcedAndWarns) {
   const Recipe recipe = read(
-      "scheme.base = \"pre-ln\"\nscheme.attn_pre = { norm = \"bn\", statistics = \"all\", force = true }");
+      "scheme.base = \"pre-ln\"\nscheme.attn_pre = { norm = \"bn\", statistics = \"all\", force = "
+      "true }");
   ASSERT_EQ(recipe.warnings.size(), 1U);
   EXPECT_NE(recipe.warnings[0].find("future"), std::string::npos);
 }

@@ -33,9 +33,8 @@ inline TokenData small_data() {
   for (std::uint64_t i = 0; text->size() < 4000; ++i) *text += words[random_word({1, 1}, i) % 8];
   TokenData data;
   data.vocab = 256;
-  const TokenView all{reinterpret_cast<const std::byte*>(text->data()),
-                      static_cast<Index>(text->size()),
-                      1};
+  const TokenView all{
+      reinterpret_cast<const std::byte*>(text->data()), static_cast<Index>(text->size()), 1};
   data.train = all.part(0, all.count - 400);
   data.val = all.part(all.count - 400, 400);
   data.owner = text;

@@ -48,8 +48,8 @@ TEST(Trainer, SameSeedSameBitsForAnyThreadCount) {
   }
   EXPECT_TRUE(same_bits(one.params().values(), two.params().values()));
   Trainer other(small_recipe({"train.seed=2"}), small_data());
-  EXPECT_FALSE(same_bits(Trainer(small_recipe(), small_data()).params().values(),
-                         other.params().values()));
+  EXPECT_FALSE(
+      same_bits(Trainer(small_recipe(), small_data()).params().values(), other.params().values()));
 }
 
 TEST(Trainer, TheStepReportSaysWhatHappened) {
