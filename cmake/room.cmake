@@ -47,9 +47,12 @@ function(norma_embed_schemes room folder)
   set(output ${PROJECT_BINARY_DIR}/generated/builtin_schemes.cpp)
   set(script ${PROJECT_SOURCE_DIR}/cmake/embed_schemes.cmake)
   file(GLOB files CONFIGURE_DEPENDS ${folder}/*.toml)
+  # A file that is gone changes no time stamp, but it does change this list.
+  set(list ${PROJECT_BINARY_DIR}/generated/builtin_schemes.list)
+  file(CONFIGURE OUTPUT ${list} CONTENT "${files}")
   add_custom_command(OUTPUT ${output}
                      COMMAND ${CMAKE_COMMAND} -DFOLDER=${folder} -DOUTPUT=${output} -P ${script}
-                     DEPENDS ${files} ${script}
+                     DEPENDS ${files} ${list} ${script}
                      COMMENT "Embedding the schemes")
   target_sources(norma_${room} PRIVATE ${output})
 endfunction()

@@ -1,6 +1,7 @@
 #include "norma/nn/catalogue.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "norma/base/error.h"
 #include "norma/base/text.h"
@@ -116,7 +117,12 @@ void overlay(Settings& under, const Settings& over) {
 }
 
 Settings load(const std::string& name) {
-  if (name.ends_with(".toml")) return Settings::from_file(name);
+  if (name.ends_with(".toml")) {
+    Settings file = Settings::from_file(name);
+    const std::string stem = std::filesystem::path(name).stem().string();
+    if (file.find("name") == nullptr) file.set({"name", stem, name});
+    return file;
+  }
   const std::string wanted = name == "dnt" ? "dnt-s5" : name;
   for (const BuiltinScheme& scheme : builtin_schemes()) {
     if (scheme.name == wanted) {

@@ -93,8 +93,11 @@ std::string start_of(const Slot& slot) {
 std::string slot_text(const Slot& slot) {
   if (!slot) return kNothing;
   std::string text = formula_of(slot) + start_of(slot);
-  if (slot.scope == Scope::head) text += "; per head, one γ for all";
-  if (slot.scope == Scope::per_head) text += "; per head, each its own";
+  if (slot.scope != Scope::row) {
+    const bool learned = slot.gain == GainKind::vector || slot.bias != Choice::no;
+    text += "; per head";
+    if (learned) text += slot.scope == Scope::head ? ", one γ for all" : ", each its own";
+  }
   if (slot.decay != Choice::as_model) text += slot.decay == Choice::yes ? "; decays" : "; no decay";
   return text;
 }
@@ -127,7 +130,7 @@ std::string residual_text(const ResidualRule& rule) {
 }
 
 std::string logits_text(const AttentionRule& rule) {
-  std::string text = say(plain(rule.scale), "·⟨q, k⟩");
+  std::string text = plain(rule.scale) == "1" ? "⟨q, k⟩" : say(plain(rule.scale), "·⟨q, k⟩");
   if (rule.temperature == TemperatureRule::direct) {
     text = say("g·", text, ", g starts at ", plain(rule.temperature_init));
   }

@@ -3,12 +3,15 @@
 namespace norma {
 
 namespace {
-thread_local bool planning_now = false;
+bool& planning_now() {
+  thread_local bool now = false;
+  return now;
+}
 }  // namespace
 
-bool planning() { return planning_now; }
+bool planning() { return planning_now(); }
 
-PlanningScope::PlanningScope() : former_(planning_now) { planning_now = true; }
-PlanningScope::~PlanningScope() { planning_now = former_; }
+PlanningScope::PlanningScope() : former_(planning_now()) { planning_now() = true; }
+PlanningScope::~PlanningScope() { planning_now() = former_; }
 
 }  // namespace norma

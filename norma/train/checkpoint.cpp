@@ -55,6 +55,7 @@ io::TensorSpec spec_of(const NamedTensor& named) {
 
 std::vector<io::TensorSpec> specs_of(const std::vector<NamedTensor>& tensors) {
   std::vector<io::TensorSpec> specs;
+  specs.reserve(tensors.size());
   for (const NamedTensor& named : tensors) specs.push_back(spec_of(named));
   return specs;
 }

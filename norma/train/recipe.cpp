@@ -86,6 +86,10 @@ Recipe read_recipe(const Settings& given) {
   recipe.optim = norma::resolved(recipe.optim);
   lr_at(recipe.schedule, recipe.optim.lr, 0, recipe.train.steps);  // refuses what does not fit
   recipe.warnings = judge_scheme(recipe.scheme, true);
+  if (recipe.scheme.block[Site::patch_pre] || recipe.scheme.block[Site::patch_post]) {
+    recipe.warnings.push_back(say(
+        "scheme ", recipe.scheme.name, ": a text model has no patches; their norms do nothing."));
+  }
 
   write_fields(recipe.resolved, merged, "model", recipe.model);
   for (const Settings::Entry& entry : scheme_values.entries()) {

@@ -2,11 +2,14 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 #include <gtest/gtest.h>
 
 #include "norma/base/error.h"
+#include "norma/base/json_value.h"
 #include "norma/base/threads.h"
 #include "norma/text/bpe_files.h"
 #include "norma/text/byte_tokenizer.h"
@@ -236,6 +239,21 @@ TEST_F(Gpt2, HasThePublishedIds) {
   EXPECT_EQ(gpt2_->encode("\n\n"), (Ids{628}));
   EXPECT_EQ(gpt2_->encode("<|endoftext|>", Specials::recognized), (Ids{50256}));
   EXPECT_EQ(gpt2_->encode("<|endoftext|>"), (Ids{27, 91, 437, 1659, 5239, 91, 29}));
+}
+
+/// Scripts, emoji, combining marks, every kind of white space, as another library encodes them.
+TEST_F(Gpt2, AgreesWithTheLibraryOfOthers) {
+  const std::string path = NORMA_SOURCE_DIR "/tests/goldens/tokenizers/gpt2.json";
+  std::ifstream file(path);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const JsonValue golden = parse_json(path, text);
+  for (const JsonValue& entry : golden.find("strings")->items) {
+    Ids want;
+    for (const JsonValue& id : entry.find("ids")->items) {
+      want.push_back(static_cast<std::int32_t>(id.integer));
+    }
+    EXPECT_EQ(gpt2_->encode(entry.find("text")->text), want) << entry.find("text")->text;
+  }
 }
 
 TEST_F(Gpt2, AgreesWithTheReference) {
