@@ -38,7 +38,7 @@ struct Case {
   Loop loop;
 };
 
-void PrintTo(const Case& value, std::ostream* out) { *out << value.name; }
+std::ostream& operator<<(std::ostream& out, const Case& value) { return out << value.name; }
 
 void adam_moments(Cell& x, double g, double b1, double b2) {
   x.a = b1 * x.a + (1 - b1) * g;

@@ -24,10 +24,11 @@ struct Case {
   std::string name;
   OptimSpec spec;
 };
-void PrintTo(const Case& value, std::ostream* out) { *out << value.name; }
+std::ostream& operator<<(std::ostream& out, const Case& value) { return out << value.name; }
 
 std::vector<Case> cases() {
   std::vector<Case> all;
+  all.reserve(Words<OptimName>::kAll.size());
   for (const auto& [word, name] : Words<OptimName>::kAll) {
     all.push_back({std::string(word), {.name = name}});
   }
