@@ -6,6 +6,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
 #include "norma/base/error.h"
 #include "norma/base/text.h"
 #include "norma/tensor/planning.h"
@@ -19,6 +23,10 @@ std::size_t machine_memory() {
 
 void FreeMemory::operator()(std::byte* memory) const {
   if (mapped > 0) {
+    // What an arena has poisoned would stay so for whoever gets these addresses next.
+#if defined(__SANITIZE_ADDRESS__)
+    ASAN_UNPOISON_MEMORY_REGION(memory, mapped);
+#endif
     munmap(memory, mapped);
   } else {
     std::free(memory);

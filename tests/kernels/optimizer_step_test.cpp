@@ -167,7 +167,7 @@ void expect_near(const std::vector<float>& got,
   for (const double x : want) rms += x * x;
   rms = std::sqrt(rms / static_cast<double>(want.size()));
   for (std::size_t i = 0; i < got.size(); ++i) {
-    ASSERT_NEAR(static_cast<double>(got[i]), want[i], 6e-6 * (std::abs(want[i]) + rms))
+    ASSERT_NEAR(static_cast<double>(got[i]), want[i], 1e-5 * (std::abs(want[i]) + rms))
         << what << " at " << i;
   }
 }
