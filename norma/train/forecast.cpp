@@ -33,8 +33,9 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// Median seconds of a step.
-double time_steps(const Recipe& recipe, double budget_s) {
+/// Median seconds of a step. `beyond` becomes at least what the process held besides what the
+/// trainer knows of: code, threads, the matrix library's own memory.
+double time_steps(const Recipe& recipe, double budget_s, std::size_t& beyond) {
   Trainer trainer(
       recipe, stand_in_tokens(recipe.model.vocab, recipe.model.context), Trainer::Start::zero);
   trainer.step();  // allocates and warms up
@@ -45,6 +46,9 @@ double time_steps(const Recipe& recipe, double budget_s) {
     trainer.step();
     seconds.push_back(watch.seconds());
   } while (seconds.size() < 30 && total.seconds() < budget_s);
+  const std::size_t held = peak_process_bytes();
+  const std::size_t known = trainer.memory().total();
+  if (held > known) beyond = std::max(beyond, held - known);
   return median(std::move(seconds));
 }
 
@@ -63,10 +67,11 @@ double parameters_of(const Recipe& recipe) {
 
 /// A step costs something per parameter (clipping, the optimizer) and something per sequence that
 /// is linear in the number of blocks: three small models tell them apart.
-double extrapolated_step(const Recipe& recipe) {
-  const double one = time_steps(slice_of(recipe, 1, 1), 1);
-  const double twice = time_steps(slice_of(recipe, 1, 2), 1);
-  const double deeper = time_steps(slice_of(recipe, 2, 1), 1);
+double extrapolated_step(const Recipe& recipe, std::size_t& beyond) {
+  const double one = time_steps(slice_of(recipe, 1, 1), 1, beyond);
+  std::size_t ignored = 0;  // the process has held other models by then
+  const double twice = time_steps(slice_of(recipe, 1, 2), 1, ignored);
+  const double deeper = time_steps(slice_of(recipe, 2, 1), 1, ignored);
   const double sequence = std::max(twice - one, 0.0);
   const double per_parameter =
       std::max(one - sequence, 0.0) / parameters_of(slice_of(recipe, 1, 1));
@@ -98,7 +103,8 @@ Forecast forecast(const Recipe& recipe, const TokenData& data) {
   }
   const bool fits = result.memory.total() < result.machine_bytes / 2;
   result.timed_whole = result.flops_per_step <= kMostTimedFlops && fits;
-  result.step_seconds = result.timed_whole ? time_steps(recipe, 3) : extrapolated_step(recipe);
+  result.step_seconds = result.timed_whole ? time_steps(recipe, 3, result.process_bytes)
+                                           : extrapolated_step(recipe, result.process_bytes);
   const Index evaluations =
       recipe.train.eval_every > 0
           ? (recipe.train.steps + recipe.train.eval_every - 1) / recipe.train.eval_every

@@ -9,7 +9,7 @@ namespace norma {
 struct Forecast {
   Index parameters = 0;
   Trainer::Memory memory;
-  std::size_t process_bytes = 0;  // of the program itself, before anything is trained
+  std::size_t process_bytes = 0;  // of the program itself: code, threads, libraries
   double step_seconds = 0;
   double total_seconds = 0;  // all steps, evaluations included
   double flops_per_step = 0;
