@@ -8,6 +8,7 @@
 #include "norma/base/clock.h"
 #include "norma/base/error.h"
 #include "norma/base/json_line.h"
+#include "norma/base/median.h"
 #include "norma/base/text.h"
 #include "norma/base/threads.h"
 #include "norma/checks/ceilings.h"
@@ -31,12 +32,6 @@ struct Timing {
   double forward_bytes;   // every input read once, every output written once
   double backward_bytes;  // inputs and output gradients read, input gradients written
 };
-
-double median(std::vector<double> values) {
-  std::nth_element(
-      values.begin(), values.begin() + static_cast<Index>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
 
 Timing time_case(const OpCheck& check, const Shape& size, const std::string& variant) {
   const checks::Problem problem = check.make(size, variant);

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <memory>
 
 #include "apps/norma/requests.h"
 #include "norma/base/clock.h"
 #include "norma/base/error.h"
 #include "norma/base/json_line.h"
-#include "norma/base/rng.h"
+#include "norma/base/median.h"
 #include "norma/base/text.h"
 #include "norma/base/threads.h"
 #include "norma/checks/ceilings.h"
@@ -62,22 +61,6 @@ Recipe recipe_of(const Case& chosen, const BenchTrainRequest& request) {
   return read_recipe(given);
 }
 
-/// Random tokens: speed does not depend on what they say.
-TokenData random_tokens(Index vocab) {
-  constexpr Index kCount = 1 << 20;
-  auto ids = std::make_shared<std::vector<std::uint16_t>>(kCount);
-  for (Index i = 0; i < kCount; ++i) {
-    const std::uint32_t word = random_word({1, 1}, static_cast<std::uint64_t>(i));
-    (*ids)[static_cast<std::size_t>(i)] =
-        static_cast<std::uint16_t>(word % static_cast<std::uint32_t>(vocab));
-  }
-  TokenData data;
-  data.train = {reinterpret_cast<const std::byte*>(ids->data()), kCount, 2};
-  data.vocab = vocab;
-  data.owner = std::move(ids);
-  return data;
-}
-
 void print_profile(const Profile& profile, int steps, double step_ms) {
   std::vector<Profile::Row> rows = profile.rows();
   std::sort(rows.begin(), rows.end(), [](const Profile::Row& a, const Profile::Row& b) {
@@ -115,7 +98,7 @@ int run_bench_train(const BenchTrainRequest& request) {
 
   // The peak is taken before and after, so that a busy moment does not flatter the efficiency.
   double peak = checks::measure_gemm_peak();
-  Trainer trainer(recipe_of(chosen, request), random_tokens(chosen.vocab));
+  Trainer trainer(recipe_of(chosen, request), random_tokens(chosen.vocab, 1 << 20));
   double loss = 0;
   for (int i = 0; i < kWarmup; ++i) loss = trainer.step().loss;
   Profile profile;
@@ -130,8 +113,7 @@ int run_bench_train(const BenchTrainRequest& request) {
   }
   const auto count = static_cast<int>(seconds.size());
   peak = std::max(peak, checks::measure_gemm_peak());
-  std::nth_element(seconds.begin(), seconds.begin() + count / 2, seconds.end());
-  const double step_s = seconds[static_cast<std::size_t>(count) / 2];
+  const double step_s = median(std::move(seconds));
   const double gflops = trainer.flops_per_step() / step_s * 1e-9;
 
   JsonLine line;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "norma/base/error.h"
+#include "norma/base/rng.h"
 #include "norma/base/text.h"
 
 namespace norma {
@@ -21,6 +22,18 @@ std::int32_t TokenView::operator[](Index at) const {
   std::uint32_t id = 0;
   std::memcpy(&id, where, sizeof id);
   return static_cast<std::int32_t>(id);
+}
+
+TokenData random_tokens(Index vocab, Index count) {
+  auto ids = std::make_shared<std::vector<std::uint32_t>>(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < ids->size(); ++i) {
+    (*ids)[i] = random_word({1, 1}, i) % static_cast<std::uint32_t>(vocab);
+  }
+  TokenData data;
+  data.train = {reinterpret_cast<const std::byte*>(ids->data()), count, 4};
+  data.vocab = vocab;
+  data.owner = std::move(ids);
+  return data;
 }
 
 TokenData load_bytes(const std::string& path, double val_fraction) {

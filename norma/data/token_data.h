@@ -35,4 +35,7 @@ struct TokenData {
 /// a file that is missing, unreadable, or too short to hold both.
 TokenData load_bytes(const std::string& path, double val_fraction);
 
+/// Tokens drawn evenly from a vocabulary, all for training: speed does not depend on what they say.
+TokenData random_tokens(Index vocab, Index count);
+
 }  // namespace norma

@@ -95,21 +95,6 @@ std::size_t NormLayer::declare(
   return params_->add({say(place.name, ".", what), {count}, tags, start});
 }
 
-double NormLayer::eps() const {
-  if (slot_.eps != 0) return slot_.eps;
-  switch (slot_.norm) {
-    case NormKind::layer:
-      return LayerNormSpec{}.eps;
-    case NormKind::rms:
-    case NormKind::rms1:
-      return RmsNormSpec{}.eps;
-    case NormKind::batch:
-      return BatchNormSpec{}.eps;
-    default:
-      return L2NormSpec{}.eps;
-  }
-}
-
 void NormLayer::allocate(DType dtype) {
   if (!running_) return;
   const Shape shape =

@@ -66,7 +66,7 @@ class NormLayer {
   Var bias(Tape& tape) const { return watch(tape, bias_); }
   double gain_mult() const { return gain_mult_; }
   double gain_offset() const { return slot_.norm == NormKind::rms1 ? 1 : 0; }
-  double eps() const;
+  double eps() const { return eps_of(slot_); }
 
   /// Running statistics of bn, which a checkpoint keeps; null for everything else.
   struct Running {

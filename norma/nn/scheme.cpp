@@ -5,6 +5,9 @@
 #include "norma/base/error.h"
 #include "norma/base/read_fields.h"
 #include "norma/base/text.h"
+#include "norma/ops/l2_norm.h"
+#include "norma/ops/layer_norm.h"
+#include "norma/ops/rms_norm.h"
 
 namespace norma {
 
@@ -38,6 +41,21 @@ Slot usual_slot(NormKind kind) {
       break;
   }
   return slot;
+}
+
+double eps_of(const Slot& slot) {
+  if (slot.eps != 0) return slot.eps;
+  switch (slot.norm) {
+    case NormKind::layer:
+      return LayerNormSpec{}.eps;
+    case NormKind::batch:
+      return BatchNormSpec{}.eps;
+    case NormKind::rms:
+    case NormKind::rms1:
+      return RmsNormSpec{}.eps;
+    default:
+      return L2NormSpec{}.eps;
+  }
 }
 
 namespace {
@@ -143,10 +161,8 @@ class Judge {
         fail("k shares the gain of q, so q needs one, with the same norm and scope");
       }
     }
-    for (const ResidualRule* rule : {&block.attn_residual, &block.ffn_residual}) {
-      if (rule->rule == Residual::rscale && rule == &block.attn_residual) {
-        fail("residual.attn.rule = \"rscale\" is defined for the feed-forward layer only");
-      }
+    if (block.attn_residual.rule == Residual::rscale) {
+      fail("residual.attn.rule = \"rscale\" is defined for the feed-forward layer only");
     }
   }
   void judge_weights() {

@@ -4,10 +4,6 @@
 
 #include "norma/base/read_fields.h"
 #include "norma/base/text.h"
-#include "norma/ops/batch_norm.h"
-#include "norma/ops/l2_norm.h"
-#include "norma/ops/layer_norm.h"
-#include "norma/ops/rms_norm.h"
 
 namespace norma {
 
@@ -20,21 +16,6 @@ std::string plain(const Formula& formula) {
   std::string text = formula.text;
   if (text.ends_with(".0")) text.resize(text.size() - 2);
   return text;
-}
-
-double eps_of(const Slot& slot) {
-  if (slot.eps != 0) return slot.eps;
-  switch (slot.norm) {
-    case NormKind::layer:
-      return LayerNormSpec{}.eps;
-    case NormKind::batch:
-      return BatchNormSpec{}.eps;
-    case NormKind::rms:
-    case NormKind::rms1:
-      return RmsNormSpec{}.eps;
-    default:
-      return L2NormSpec{}.eps;
-  }
 }
 
 std::string shift(const Slot& slot) {

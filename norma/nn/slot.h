@@ -155,5 +155,7 @@ struct Slot {
 
 /// The slot a kind starts from: its usual gain, bias and eps.
 Slot usual_slot(NormKind kind);
+/// The slot's eps, or that of its kind where it names none.
+double eps_of(const Slot& slot);
 
 }  // namespace norma

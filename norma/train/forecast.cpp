@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "norma/base/clock.h"
-#include "norma/base/rng.h"
+#include "norma/base/median.h"
 #include "norma/tensor/planning.h"
 #include "norma/train/run.h"
 
@@ -12,32 +12,11 @@ namespace norma {
 
 namespace {
 
-/// Enough tokens of any kind for a few steps.
-TokenData stand_in_tokens(Index vocab, Index context) {
-  const Index count = std::max<Index>(4 * context, 1 << 16);
-  auto ids = std::make_shared<std::vector<std::uint32_t>>(static_cast<std::size_t>(count));
-  for (Index i = 0; i < count; ++i) {
-    (*ids)[static_cast<std::size_t>(i)] =
-        random_word({1, 2}, static_cast<std::uint64_t>(i)) % static_cast<std::uint32_t>(vocab);
-  }
-  TokenData data;
-  data.train = {reinterpret_cast<const std::byte*>(ids->data()), count, 4};
-  data.vocab = vocab;
-  data.owner = std::move(ids);
-  return data;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 /// Median seconds of a step. `beyond` becomes at least what the process held besides what the
 /// trainer knows of: code, threads, the matrix library's own memory.
 double time_steps(const Recipe& recipe, double budget_s, std::size_t& beyond) {
-  Trainer trainer(
-      recipe, stand_in_tokens(recipe.model.vocab, recipe.model.context), Trainer::Start::zero);
+  const Index tokens = std::max<Index>(4 * recipe.model.context, 1 << 16);  // a few steps' worth
+  Trainer trainer(recipe, random_tokens(recipe.model.vocab, tokens), Trainer::Start::zero);
   trainer.step();  // allocates and warms up
   std::vector<double> seconds;
   const Stopwatch total;

@@ -8,6 +8,7 @@
 
 #include "norma/base/clock.h"
 #include "norma/base/json_line.h"
+#include "norma/base/median.h"
 #include "norma/base/stop.h"
 #include "norma/base/text.h"
 #include "norma/optim/constraints.h"
@@ -98,7 +99,15 @@ class Run {
   }
 
   void note_step(double seconds, const StepReport& report) {
-    step_seconds_.push_back(seconds);
+    // The first steps allocate and warm caches; the last hundred are enough to be steady.
+    constexpr std::size_t kWindow = 100;
+    if (recent_s_.size() < kWindow) {
+      recent_s_.push_back(seconds);
+    } else {
+      recent_s_[oldest_] = seconds;
+      oldest_ = (oldest_ + 1) % kWindow;
+    }
+    step_s_ = median(recent_s_);
     clipped_ += report.clipped ? 1 : 0;
     ++since_log_;
     constexpr double kKeep = 0.9;
@@ -107,18 +116,7 @@ class Run {
     result_.train_loss = smooth_loss_;
   }
 
-  double median_step() const {
-    // The first steps allocate and warm caches; the last hundred are enough to be steady.
-    const std::size_t window = std::min<std::size_t>(step_seconds_.size(), 100);
-    std::vector<double> last(step_seconds_.end() - static_cast<std::ptrdiff_t>(window),
-                             step_seconds_.end());
-    std::nth_element(
-        last.begin(), last.begin() + static_cast<std::ptrdiff_t>(window / 2), last.end());
-    return last.empty() ? 0 : last[window / 2];
-  }
-
   void write_metrics(const StepReport& report, bool evaluated) {
-    const double step_s = median_step();
     const auto tokens = static_cast<double>(trainer_.tokens_per_step());
     JsonLine line;
     line.add("step", report.step)
@@ -128,8 +126,8 @@ class Run {
         .add("train/lr", report.lr)
         .add("train/grad_norm", report.grad_norm)
         .add("train/clipped", static_cast<double>(clipped_) / static_cast<double>(since_log_))
-        .add("perf/tokens_per_s", tokens / step_s)
-        .add("perf/step_ms", step_s * 1e3)
+        .add("perf/tokens_per_s", tokens / step_s_)
+        .add("perf/step_ms", step_s_ * 1e3)
         .add("mem/host_bytes", static_cast<Index>(peak_process_bytes()));
     if (request_.peak_gflops > 0) line.add("perf/mfu", share_of_peak());
     if (evaluated) {
@@ -155,21 +153,20 @@ class Run {
 
   double share_of_peak() const {
     return request_.peak_gflops > 0
-               ? trainer_.flops_per_step() / median_step() * 1e-9 / request_.peak_gflops
+               ? trainer_.flops_per_step() / step_s_ * 1e-9 / request_.peak_gflops
                : 0;
   }
   double elapsed_s() const { return static_cast<double>(before_ms_) * 1e-3 + watch_.seconds(); }
 
   void show(const StepReport& report, bool logged) {
-    const double step_s = median_step();
     onlooker_({.step = report.step,
                .steps = steps_,
                .loss = smooth_loss_,
                .val_loss = result_.val_loss,
                .lr = report.lr,
-               .tokens_per_s = static_cast<double>(trainer_.tokens_per_step()) / step_s,
+               .tokens_per_s = static_cast<double>(trainer_.tokens_per_step()) / step_s_,
                .share_of_peak = share_of_peak(),
-               .eta_s = static_cast<double>(steps_ - report.step) * step_s,
+               .eta_s = static_cast<double>(steps_ - report.step) * step_s_,
                .logged = logged});
   }
 
@@ -202,7 +199,7 @@ class Run {
   void finish(RunEnd end) {
     result_.end = end;
     result_.seconds = watch_.seconds();
-    result_.step_seconds = median_step();
+    result_.step_seconds = step_s_;
     result_.bytes = peak_process_bytes();
   }
 
@@ -218,8 +215,10 @@ class Run {
   Index steps_;
   RunResult result_;
   Stopwatch watch_;
-  std::vector<double> step_seconds_;
-  std::uint64_t before_ms_ = 0;  // of earlier sittings
+  std::vector<double> recent_s_;  // seconds of the last steps
+  std::size_t oldest_ = 0;        // which of them goes next
+  double step_s_ = 0;             // their median
+  std::uint64_t before_ms_ = 0;   // of earlier sittings
   double smooth_loss_ = 0;
   Index clipped_ = 0;
   Index since_log_ = 0;

@@ -32,7 +32,6 @@ struct StepReport {
 
 struct Evaluation {
   double loss = 0;  // nats a token
-  double accuracy = 0;
   Index tokens = 0;
 };
 

@@ -39,4 +39,9 @@ Outcome run_in_shell(const std::string& script) {
 
 Outcome run_norma(const std::string& arguments) { return run_in_shell("exec $NORMA " + arguments); }
 
+testing::AssertionResult has(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "\"" << part << "\" is not in:\n" << text;
+}
+
 }  // namespace norma

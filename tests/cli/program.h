@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include <gtest/gtest.h>
+
 namespace norma {
 
 struct Outcome {
@@ -15,5 +17,7 @@ struct Outcome {
 Outcome run_norma(const std::string& arguments);
 /// Runs a script of the shell in which $NORMA is the program.
 Outcome run_in_shell(const std::string& script);
+/// Whether a part is in a text; says the text where not.
+testing::AssertionResult has(const std::string& text, const std::string& part);
 
 }  // namespace norma

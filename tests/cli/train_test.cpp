@@ -24,11 +24,6 @@ std::string contents(const fs::path& path) {
   return text.str();
 }
 
-testing::AssertionResult has(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << "\"" << part << "\" is not in:\n" << text;
-}
-
 class CliTrain : public testing::Test {
  protected:
   CliTrain() {

@@ -7,11 +7,6 @@
 namespace norma {
 namespace {
 
-testing::AssertionResult has(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << "\"" << part << "\" is not in:\n" << text;
-}
-
 TEST(Cli, HelpNamesEveryVerbAndAnExample) {
   const Outcome top = run_norma("--help");
   EXPECT_EQ(top.code, 0);

@@ -14,6 +14,7 @@
 #include "norma/optim/clip.h"
 #include "norma/optim/constraints.h"
 #include "norma/optim/optimizer.h"
+#include "tests/support/expect.h"
 #include "tests/support/heap_count.h"
 
 namespace norma {
@@ -95,9 +96,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values("pre-ln", "dnt", "ngpt", "hybridnorm", "olmo2", "weight-norm"),
     test_name);
 
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.bytes() == b.bytes() && std::memcmp(a.data, b.data, a.bytes()) == 0;
-}
+using test::same_bits;
 
 TEST_P(GptUnder, StartsAtLogOfVocabulary) {
   SmallRun run(GetParam());

@@ -87,4 +87,19 @@ std::vector<double> values_of(const Tensor& tensor) {
   return values;
 }
 
+std::vector<std::string> goldens_in(std::initializer_list<const char*> folders) {
+  std::vector<std::string> all;
+  for (const char* folder : folders) {
+    for (const std::string& name : golden_names(folder)) all.push_back(say(folder, "/", name));
+  }
+  return all;
+}
+
+std::string golden_test_name(const testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '-' || c == '/'; }, '_');
+  return name;
+}
+
 }  // namespace norma

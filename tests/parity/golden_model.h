@@ -4,6 +4,8 @@
 #include <memory>
 #include <string>
 
+#include <gtest/gtest.h>
+
 #include "norma/models/gpt.h"
 #include "tests/support/golden.h"
 
@@ -24,5 +26,9 @@ double relative_error(const std::vector<double>& got,
                       const std::vector<double>& want,
                       double floor);
 std::vector<double> values_of(const Tensor& tensor);
+
+/// "schemes/ngpt", … of several folders, and such a name as GoogleTest takes it.
+std::vector<std::string> goldens_in(std::initializer_list<const char*> folders);
+std::string golden_test_name(const testing::TestParamInfo<std::string>& info);
 
 }  // namespace norma

@@ -164,22 +164,10 @@ TEST_P(OptimizerParity, TwelveSteps) {
   EXPECT_LE(fast, rounded ? kBf16Steps : kF32);
 }
 
-std::vector<std::string> all_goldens() {
-  std::vector<std::string> all;
-  for (const char* folder : {"optimizers", "torch_optim"}) {
-    for (const std::string& name : golden_names(folder)) all.push_back(say(folder, "/", name));
-  }
-  return all;
-}
-
-std::string test_name(const testing::TestParamInfo<std::string>& info) {
-  std::string name = info.param;
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == '-' || c == '/'; }, '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(Goldens, OptimizerParity, testing::ValuesIn(all_goldens()), test_name);
+INSTANTIATE_TEST_SUITE_P(Goldens,
+                         OptimizerParity,
+                         testing::ValuesIn(goldens_in({"optimizers", "torch_optim"})),
+                         golden_test_name);
 
 }  // namespace
 }  // namespace norma

@@ -187,22 +187,10 @@ TEST_P(SchemeParity, TenSteps) {
   EXPECT_LE(fast.forward, amplifies_rounding(GetParam()) ? kAmplified : kTenSteps);
 }
 
-std::vector<std::string> all_goldens() {
-  std::vector<std::string> all;
-  for (const char* folder : {"schemes", "transformers"}) {
-    for (const std::string& name : golden_names(folder)) all.push_back(say(folder, "/", name));
-  }
-  return all;
-}
-
-std::string test_name(const testing::TestParamInfo<std::string>& info) {
-  std::string name = info.param;
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == '-' || c == '/'; }, '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(Goldens, SchemeParity, testing::ValuesIn(all_goldens()), test_name);
+INSTANTIATE_TEST_SUITE_P(Goldens,
+                         SchemeParity,
+                         testing::ValuesIn(goldens_in({"schemes", "transformers"})),
+                         golden_test_name);
 
 /// A scheme without a golden is a scheme that nobody checked.
 TEST(SchemeParity, EveryTextSchemeHasAGolden) {

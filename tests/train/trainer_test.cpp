@@ -17,13 +17,10 @@
 namespace norma {
 namespace {
 
+using test::same_bits;
 using test::small_data;
 using test::small_recipe;
 using test::throws;
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.bytes() == b.bytes() && std::memcmp(a.data, b.data, a.bytes()) == 0;
-}
 
 TEST(Trainer, LearnsTheText) {
   Trainer trainer(small_recipe({"train.steps=150", "optim.lr=2e-2"}), small_data());
