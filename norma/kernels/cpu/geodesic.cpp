@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "norma/kernels/cpu/geodesic_weights.h"
+#include "norma/kernels/flags.h"
 #include "norma/kernels/parallel.h"
 
 namespace norma::kernels {
@@ -100,15 +101,17 @@ void backward_row(const Weights& w,
   const double inv_b = stats.inv_b;
   const double inv_m = stats.inv_m;
   double mdy = 0;
-  double aa = 0;
+  double aa = 0;  // aa and dd: only where the turn has a gradient
   double dd = 0;
 #pragma omp simd reduction(+ : mdy, aa, dd)
   for (Index c = 0; c < n; ++c) {
     const double a = h[c] * inv_h;
     const double d = b[c] * inv_b;
     mdy += (w.p(c) * a + w.q(c) * d) * dy[c];
-    aa += a * a;
-    dd += d * d;
+    if constexpr (Weights::kHasTurn) {
+      aa += a * a;
+      dd += d * d;
+    }
   }
   const double back = mdy * inv_m * inv_m * inv_m;  // gm = dy/|m| − m·⟨m,dy⟩/|m|³
   const auto gm_at = [&](Index c, double a, double d) {
@@ -139,11 +142,11 @@ void backward_row(const Weights& w,
   double across = 0;
   double along = 0;
   double dot = stats.turn;
-  if (rule == GeodesicRule::slerp) {
+  if (Weights::kHasTurn && rule == GeodesicRule::slerp) {
     const double sine = std::sin(stats.turn);
     const double cosine = std::cos(stats.turn);
     dot = cosine * (aa + dd) / 2;
-    if (Weights::kHasTurn && sine > 0 && aa + dd > 0) {
+    if (sine > 0 && aa + dd > 0) {
       across = -dturn * 2 / (sine * (aa + dd));
       along = -across * cosine;
     }
@@ -152,28 +155,25 @@ void backward_row(const Weights& w,
   }
   const double a_along = along - (apgm + across * dot + along * aa);
   const double d_along = along - (dqgm + across * dot + along * dd);
-  if (g.dh != nullptr) {
-    with_into(dh_into, [&](auto add) {
+  with_flags(g.dh != nullptr, g.db != nullptr, [&](auto want_h, auto want_b) {
+    with_flags(dh_into == Into::add, db_into == Into::add, [&](auto add_h, auto add_b) {
       float* __restrict dh = g.dh;
-      for (Index c = 0; c < n; ++c) {
-        const double a = h[c] * inv_h;
-        const double d = b[c] * inv_b;
-        const double ga = w.p(c) * gm_at(c, a, d) + across * d + a_along * a;
-        put<add>(dh[c], static_cast<float>(ga * inv_h));
-      }
-    });
-  }
-  if (g.db != nullptr) {
-    with_into(db_into, [&](auto add) {
       float* __restrict db = g.db;
       for (Index c = 0; c < n; ++c) {
         const double a = h[c] * inv_h;
         const double d = b[c] * inv_b;
-        const double gd = w.q(c) * gm_at(c, a, d) + across * a + d_along * d;
-        put<add>(db[c], static_cast<float>(gd * inv_b));
+        const double gm = gm_at(c, a, d);
+        if constexpr (want_h) {
+          const double ga = w.p(c) * gm + across * d + a_along * a;
+          put<add_h>(dh[c], static_cast<float>(ga * inv_h));
+        }
+        if constexpr (want_b) {
+          const double gd = w.q(c) * gm + across * a + d_along * d;
+          put<add_b>(db[c], static_cast<float>(gd * inv_b));
+        }
       }
     });
-  }
+  });
 }
 
 /// The partial sums of dα, added up, become the gradient of the stored alpha.
