@@ -22,7 +22,10 @@ if(NORMA_BUILD_INFO_OUT)
   return()
 endif()
 
-set(NORMA_CUDA_TEXT "")  # there is no CUDA code yet, whatever toolkit is installed
+set(NORMA_CUDA_TEXT "")
+if(NORMA_HAVE_CUDA)
+  set(NORMA_CUDA_TEXT ${CUDAToolkit_VERSION})
+endif()
 set(NORMA_MPI_TEXT "")
 string(REPLACE ";" " " NORMA_ARCH "${NORMA_ARCH_FLAGS}")
 set(generated ${PROJECT_BINARY_DIR}/generated)

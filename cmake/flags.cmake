@@ -1,18 +1,23 @@
 # norma_flags: warnings, instruction set and floating-point rules, linked privately into every target of the tree.
 add_library(norma_flags INTERFACE)
 
-target_compile_options(norma_flags INTERFACE -Wall -Wextra -Wshadow -Wpedantic)
+# For the host compiler alone; nvcc has its own below.
+function(norma_cxx_options)
+  target_compile_options(norma_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${ARGN}>")
+endfunction()
+
+norma_cxx_options(-Wall -Wextra -Wshadow -Wpedantic)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   # Not a fault of the code: clang says so when it declines to vectorize a loop that asks for it, as it does at -O1.
-  target_compile_options(norma_flags INTERFACE -Wno-pass-failed)
+  norma_cxx_options(-Wno-pass-failed)
 endif()
 if(NORMA_WERROR)
-  target_compile_options(norma_flags INTERFACE -Werror)
+  norma_cxx_options(-Werror)
 endif()
 
 # Neither flag changes a value: they let the compiler vectorize sqrt and comparisons. -ffast-math is never used, because
 # it reorders sums and erases NaN checks. Contraction (fused multiply-add) stays at the compiler's default.
-target_compile_options(norma_flags INTERFACE -fno-math-errno -fno-trapping-math)
+norma_cxx_options(-fno-math-errno -fno-trapping-math)
 
 if(NORMA_NATIVE)
   set(NORMA_ARCH_FLAGS -march=native)
@@ -29,10 +34,15 @@ if(NORMA_NATIVE)
 else()
   set(NORMA_ARCH_FLAGS -march=x86-64-v3)
 endif()
-target_compile_options(norma_flags INTERFACE ${NORMA_ARCH_FLAGS})
+norma_cxx_options(${NORMA_ARCH_FLAGS})
+
+# Constant expressions (random numbers) may be called on the GPU too; line numbers cost nothing.
+target_compile_options(norma_flags INTERFACE
+                       "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-lineinfo;-Xcompiler=-Wall,-Wextra,-fno-math-errno>")
+set(CMAKE_CUDA_FLAGS_RELWITHDEBINFO "-O3 -DNDEBUG")
 
 # Messages name a file as norma/ops/x.cpp wherever the tree lies.
-target_compile_options(norma_flags INTERFACE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
+norma_cxx_options(-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
 
 # `#pragma omp` is part of the language here; calls of <omp.h> stay in base and kernels (tools/check_rooms.py).
 target_link_libraries(norma_flags INTERFACE OpenMP::OpenMP_CXX)

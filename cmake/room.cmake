@@ -2,6 +2,7 @@
 #
 # One folder, one target, one line of dependencies. Sources are all .cpp files below norma/<name>, less those named by
 # WITHOUT (paths relative to the folder: alternatives of which CMake picks one). NEEDS are public, USES are private.
+# A folder cuda/ is compiled in builds with CUDA, and a page no_cuda.cpp in the others.
 # A room without sources becomes a header-only target, so a room may start as a header.
 set_property(GLOBAL PROPERTY NORMA_ROOMS "")
 
@@ -9,6 +10,13 @@ function(norma_room name)
   cmake_parse_arguments(ROOM "" "" "NEEDS;USES;WITHOUT" ${ARGN})
   set(folder ${PROJECT_SOURCE_DIR}/norma/${name})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.cpp)
+  if(NORMA_HAVE_CUDA)
+    file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${folder}/*.cu)
+    list(APPEND sources ${cuda_sources})
+    list(FILTER sources EXCLUDE REGEX "/no_cuda\\.cpp$")
+  else()
+    list(FILTER sources EXCLUDE REGEX "/cuda/")
+  endif()
   foreach(unused IN LISTS ROOM_WITHOUT)
     list(REMOVE_ITEM sources ${folder}/${unused})
   endforeach()

@@ -15,7 +15,7 @@ void Tape::seed(Var root, const Tensor& with) {
   }
   if (with) {
     if (with.count() != s.value.count() || with.shape.cols() != s.value.shape.cols() ||
-        with.dtype != s.value.dtype) {
+        with.dtype != s.grad_dtype) {
       throw ShapeError("backward", "the seed", s.value.shape.text(), with.shape.text());
     }
   } else if (s.value.count() != 1) {
@@ -24,14 +24,17 @@ void Tape::seed(Var root, const Tensor& with) {
   if (s.leaf != nullptr) {
     throw RequestError("backward: the root is a leaf; its gradient is the seed itself.");
   }
-  if (!s.has_grad) {
-    new_grad(s);
-    fill(s.grad, 0);
-  }
+  const bool first = !s.has_grad;
+  if (first) new_grad(s);
   if (with) {
+    if (first) fill(s.grad, 0);
     add(with, s.grad);
-  } else {
-    set_value(s.grad, 0, 0, value_at(s.grad, 0, 0) + 1);
+  } else if (first) {
+    fill(s.grad, 1);
+  } else {  // a root that is named twice counts twice
+    const Scratch one(arena_, s.value.shape, s.grad_dtype);
+    fill(one.tensor(), 1);
+    add(one.tensor(), s.grad);
   }
 }
 
@@ -132,9 +135,10 @@ bool Backward::handed_out(Var input) const {
 Backward::Target Backward::into(Var input) {
   const bool fault = faulty(input);
   if (fault || handed_out(input)) {
-    const Tensor& value = tape_.slot(input).value;
-    const Tensor aside(
-        tape_.arena_.allocate(value.bytes()), value.shape, value.dtype, value.device);
+    const Tape::Slot& s = tape_.slot(input);
+    const Shape& shape = s.value.shape;
+    const std::size_t bytes = static_cast<std::size_t>(shape.count()) * size_of(s.grad_dtype);
+    const Tensor aside(tape_.arena_.allocate(bytes), shape, s.grad_dtype, s.value.device);
     pending_[static_cast<std::size_t>(pending_count_++)] = {
         input, aside, fault ? tape_.fault_.factor : 1.0};
     return {aside, Into::set};

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "norma/autograd/backward.h"
+#include "norma/base/bf16.h"
 #include "norma/base/text.h"
 #include "norma/tensor/plain.h"
 
@@ -75,8 +76,10 @@ Var Tape::constant(const Tensor& value) {
 }
 
 Var Tape::watch(Leaf& leaf) {
-  if (leaf.needs_grad && (leaf.grad.dtype != leaf.value.dtype ||
-                          !(leaf.grad.shape == leaf.value.shape) || !leaf.grad)) {
+  const DType type = leaf.grad.dtype;
+  const bool fits = leaf.grad && leaf.grad.shape == leaf.value.shape &&
+                    (type == leaf.value.dtype || type == wide(leaf.value.dtype));
+  if (leaf.needs_grad && !fits) {
     throw RequestError(say("a leaf ",
                            leaf.value.shape.text(),
                            " needs a gradient of the same shape "
@@ -86,15 +89,17 @@ Var Tape::watch(Leaf& leaf) {
   }
   Slot slot;
   slot.value = leaf.value;
+  slot.grad_dtype = type;
   slot.pinned = true;
   slot.leaf = &leaf;
   slot.needs_grad = leaf.needs_grad && recording_;
   return add_slot(slot);
 }
 
-Var Tape::output(Shape shape, DType dtype) {
+Var Tape::output(Shape shape, DType dtype, DType grad_dtype) {
   Slot slot;
   slot.value = allocate(shape, dtype);
+  slot.grad_dtype = grad_dtype;
   slot.allocation = static_cast<std::int32_t>(allocations_.size()) - 1;
   return add_slot(slot);
 }
@@ -102,6 +107,7 @@ Var Tape::output(Shape shape, DType dtype) {
 Var Tape::alias(Var of, const Tensor& view) {
   Slot other;
   other.value = view;
+  other.grad_dtype = slot(of).grad_dtype;
   other.allocation = slot(of).allocation;
   other.pinned = true;
   slot(of).pinned = true;
@@ -258,15 +264,15 @@ void Tape::new_grad(Slot& s) {
   if (s.split >= 0) {
     Split& split = splits_[static_cast<std::size_t>(s.split)];
     if (split.grad_buffer < 0) {
-      const Tensor& whole = slots_[static_cast<std::size_t>(split.input)].value;
-      split.grad_buffer = new_buffer(whole.shape, whole.dtype, split.joint);
+      const Slot& whole = slots_[static_cast<std::size_t>(split.input)];
+      split.grad_buffer = new_buffer(whole.value.shape, whole.grad_dtype, split.joint);
       grad_buffers_[static_cast<std::size_t>(split.grad_buffer)].users = 0;
     }
     s.grad = split.joint.columns(s.split_column, s.value.shape.cols());
     s.grad_buffer = split.grad_buffer;
     ++grad_buffers_[static_cast<std::size_t>(split.grad_buffer)].users;
   } else {
-    s.grad_buffer = new_buffer(s.value.shape, s.value.dtype, s.grad);
+    s.grad_buffer = new_buffer(s.value.shape, s.grad_dtype, s.grad);
   }
   s.has_grad = true;
 }

@@ -81,8 +81,10 @@ class Tape {
   Var constant(const Tensor& value);
   /// A parameter or input; its gradient goes to leaf.grad.
   Var watch(Leaf& leaf);
-  /// A new value for an op to fill.
-  Var output(Shape shape, DType dtype);
+  /// A new value for an op to fill, with gradients of the same type.
+  Var output(Shape shape, DType dtype) { return output(shape, dtype, dtype); }
+  /// The same for a value whose gradient sums over many rows, as a weight's does.
+  Var output(Shape shape, DType dtype, DType grad_dtype);
   /// A value that shares another's memory (reshape, columns).
   Var alias(Var of, const Tensor& view);
   /// What an op's rule needs besides values: statistics, masks. Lives as long as the op's output.
@@ -201,6 +203,7 @@ class Tape {
   struct Slot {
     Tensor value;
     Tensor grad;
+    DType grad_dtype = DType::f32;
     Leaf* leaf = nullptr;
     std::int32_t grad_buffer = -1;  // which GradBuffer `grad` lies in
     std::int32_t split = -1;        // >= 0: gradient lies in columns of a split's joint gradient

@@ -36,7 +36,7 @@ class Var {
 /// gradient is wanted. The owner keeps it alive and in place while a tape refers to it.
 struct Leaf {
   Tensor value;
-  Tensor grad;             // same shape and type
+  Tensor grad;             // same shape; same type, or f32 for a bf16 value
   bool needs_grad = true;  // false: frozen
   bool fresh = true;       // true: the next contribution replaces, later ones add
 };

@@ -17,6 +17,8 @@ struct ActivationForward {
 template <class T>
 void run(Ref, const ActivationForward<T>& a);
 void run(Cpu, const ActivationForward<float>& a);
+template <class T>
+void run(Cuda, const ActivationForward<T>& a);
 
 template <class T>
 struct ActivationBackward {
@@ -29,5 +31,7 @@ struct ActivationBackward {
 template <class T>
 void run(Ref, const ActivationBackward<T>& a);
 void run(Cpu, const ActivationBackward<float>& a);
+template <class T>
+void run(Cuda, const ActivationBackward<T>& a);
 
 }  // namespace norma::kernels

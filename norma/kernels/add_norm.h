@@ -1,6 +1,7 @@
 // Kernels of add_norm; the formula and the contract are in norma/ops/add_norm.h.
 #pragma once
 
+#include "norma/base/bf16.h"
 #include "norma/base/into.h"
 #include "norma/kernels/exec.h"
 #include "norma/kernels/rows.h"
@@ -11,13 +12,13 @@ template <class T>
 struct AddNormForward {
   Rows<const T> x;
   Rows<const T> b;
-  const T* gain;  // (cols), or null for 1 - gain_offset
-  const T* bias;  // (cols), or null for 0
+  const Wide<T>* gain;  // (cols), or null for 1 - gain_offset
+  const Wide<T>* bias;  // (cols), or null for 0
   Rows<T> sum;    // scale·x + b
   Rows<T> y;      // the norm of sum
-  T* mean;        // (rows) each if centred, else null; a row's mean is mean + shift
-  T* shift;
-  T* rstd;  // (rows)
+  Wide<T>* mean;        // (rows) each if centred, else null; a row's mean is mean + shift
+  Wide<T>* shift;
+  Wide<T>* rstd;  // (rows)
   double scale;
   double gain_offset;  // the factor is gain_offset + gain
   double eps;
@@ -25,31 +26,35 @@ struct AddNormForward {
 template <class T>
 void run(Ref, const AddNormForward<T>& a);
 void run(Cpu, const AddNormForward<float>& a);
+template <class T>
+void run(Cuda, const AddNormForward<T>& a);
 
 template <class T>
 struct AddNormBackward {
   Rows<const T> sum;
-  const T* gain;
-  const T* mean;  // null: not centred
-  const T* shift;
-  const T* rstd;
+  const Wide<T>* gain;
+  const Wide<T>* mean;  // null: not centred
+  const Wide<T>* shift;
+  const Wide<T>* rstd;
   Rows<const T> dsum;  // data null: nobody used the sum
   Rows<const T> dy;
   Rows<T> dx;  // data null: not wanted; the same for db
   Into dx_into;
   Rows<T> db;
   Into db_into;
-  T* dgain;  // null: not wanted
+  Wide<T>* dgain;  // null: not wanted
   Into dgain_into;
-  T* dbias;  // null: not wanted
+  Wide<T>* dbias;  // null: not wanted
   Into dbias_into;
-  T* gain_partials;  // (RowChunks(rows).count, cols) when dgain is wanted
-  T* bias_partials;  // the same for dbias
+  Wide<T>* gain_partials;  // (RowChunks(rows).count, cols) when dgain is wanted
+  Wide<T>* bias_partials;  // the same for dbias
   double scale;
   double gain_offset;
 };
 template <class T>
 void run(Ref, const AddNormBackward<T>& a);
 void run(Cpu, const AddNormBackward<float>& a);
+template <class T>
+void run(Cuda, const AddNormBackward<T>& a);
 
 }  // namespace norma::kernels

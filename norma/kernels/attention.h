@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "norma/base/bf16.h"
 #include "norma/base/into.h"
 #include "norma/kernels/exec.h"
 #include "norma/kernels/rows.h"
@@ -42,22 +43,24 @@ struct AttentionForward {
   AttentionShape shape;
   Rows<const T> q;       // (batch · queries, heads · head_width)
   Rows<const T> k, v;    // (batch · keys, kv_heads · head_width)
-  const T* head_factor;  // (heads)
+  const Wide<T>* head_factor;  // (heads)
   Rows<T> o;             // like q
-  T* lse;                // (batch, heads, queries): log of the softmax's denominator
-  T* scratch;            // Cpu: forward_scratch() per thread
+  Wide<T>* lse;                // (batch, heads, queries): log of the softmax's denominator
+  Wide<T>* scratch;            // Cpu: forward_scratch() per thread
 };
 template <class T>
 void run(Ref, const AttentionForward<T>& a);
 void run(Cpu, const AttentionForward<float>& a);
+template <class T>
+void run(Cuda, const AttentionForward<T>& a);
 
 template <class T>
 struct AttentionBackward {
   AttentionShape shape;
   Rows<const T> q, k, v;
-  const T* head_factor;
+  const Wide<T>* head_factor;
   Rows<const T> o;
-  const T* lse;
+  const Wide<T>* lse;
   Rows<const T> dout;
   Rows<T> dq;  // data null: not wanted
   Into dq_into;
@@ -65,12 +68,14 @@ struct AttentionBackward {
   Into dk_into;
   Rows<T> dv;
   Into dv_into;
-  T* dhead_factor;  // (batch, heads): one sum per sequence and head; null: not wanted
-  T* scratch;       // Cpu: backward_scratch() per thread
+  Wide<T>* dhead_factor;  // (batch, heads): one sum per sequence and head; null: not wanted
+  Wide<T>* scratch;       // Cpu: backward_scratch() per thread
 };
 template <class T>
 void run(Ref, const AttentionBackward<T>& a);
 void run(Cpu, const AttentionBackward<float>& a);
+template <class T>
+void run(Cuda, const AttentionBackward<T>& a);
 
 /// Elements of scratch that each thread of the Cpu kernels needs.
 Index forward_scratch(const AttentionShape& shape);
@@ -82,26 +87,30 @@ struct HeadFactorForward {
   Index heads;
   double scale;
   bool exponential;      // temperature = exp(min(stored, ln 100)) instead of the stored value
-  const T* temperature;  // (1) or (heads), or null: 1
+  const Wide<T>* temperature;  // (1) or (heads), or null: 1
   Index temperatures;
-  const T* log_scale;  // (heads), or null: 1
-  T* factor;           // (heads)
+  const Wide<T>* log_scale;  // (heads), or null: 1
+  Wide<T>* factor;           // (heads)
 };
 template <class T>
 void run(Ref, const HeadFactorForward<T>& a);
+template <class T>
+void run(Cuda, const HeadFactorForward<T>& a);
 
 template <class T>
 struct HeadFactorBackward {
   HeadFactorForward<T> forward;
   Index batch;
-  const T* dfactor;  // (batch, heads)
-  T* dtemperature;   // null: not wanted
+  const Wide<T>* dfactor;  // (batch, heads)
+  Wide<T>* dtemperature;   // null: not wanted
   Into dtemperature_into;
-  T* dlog_scale;  // null: not wanted
+  Wide<T>* dlog_scale;  // null: not wanted
   Into dlog_scale_into;
 };
 template <class T>
 void run(Ref, const HeadFactorBackward<T>& a);
+template <class T>
+void run(Cuda, const HeadFactorBackward<T>& a);
 
 /// Swin-v2's upper bound of the stored temperature, ln 100.
 inline constexpr double kLargestLogTemperature = 4.605170185988092;

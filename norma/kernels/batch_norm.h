@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "norma/base/bf16.h"
 #include "norma/base/into.h"
 #include "norma/kernels/exec.h"
 #include "norma/kernels/rows.h"
@@ -32,14 +33,14 @@ template <class T>
 struct BatchNormForward {
   Rows<const T> x;              // (batch·positions, cols), row b·positions + t
   const std::int32_t* lengths;  // (batch), or null: all positions are valid
-  const T* gain;                // (cols), or null for 1
-  const T* bias;                // (cols), or null for 0
+  const Wide<T>* gain;                // (cols), or null for 1
+  const Wide<T>* bias;                // (cols), or null for 0
   Rows<T> y;
-  T* mean;  // (sets, cols) each; a set's mean is mean + shift
-  T* shift;
-  T* rstd;
-  T* running_mean;  // (cols), or (positions, cols) for statistics by position
-  T* running_var;
+  Wide<T>* mean;  // (sets, cols) each; a set's mean is mean + shift
+  Wide<T>* shift;
+  Wide<T>* rstd;
+  Wide<T>* running_mean;  // (cols), or (positions, cols) for statistics by position
+  Wide<T>* running_var;
   BatchNormShape shape;
   bool update;  // move the running statistics towards those of the batch
   double momentum;
@@ -48,26 +49,30 @@ struct BatchNormForward {
 template <class T>
 void run(Ref, const BatchNormForward<T>& a);
 void run(Cpu, const BatchNormForward<float>& a);
+template <class T>
+void run(Cuda, const BatchNormForward<T>& a);
 
 template <class T>
 struct BatchNormBackward {
   Rows<const T> x;
   const std::int32_t* lengths;
-  const T* gain;
-  const T* mean;
-  const T* shift;
-  const T* rstd;
+  const Wide<T>* gain;
+  const Wide<T>* mean;
+  const Wide<T>* shift;
+  const Wide<T>* rstd;
   Rows<const T> dy;
   Rows<T> dx;  // data null: not wanted
   Into dx_into;
-  T* dgain;  // null: not wanted
+  Wide<T>* dgain;  // null: not wanted
   Into dgain_into;
-  T* dbias;  // null: not wanted
+  Wide<T>* dbias;  // null: not wanted
   Into dbias_into;
   BatchNormShape shape;
 };
 template <class T>
 void run(Ref, const BatchNormBackward<T>& a);
 void run(Cpu, const BatchNormBackward<float>& a);
+template <class T>
+void run(Cuda, const BatchNormBackward<T>& a);
 
 }  // namespace norma::kernels

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "norma/base/bf16.h"
 #include "norma/kernels/exec.h"
 #include "norma/kernels/rows.h"
 
@@ -14,10 +15,10 @@ struct CrossEntropyLoss {
   Rows<const T> u;              // (N, V)
   const std::int32_t* targets;  // (N), below 0: ignored; null: soft targets
   Rows<const T> soft;           // (N, V); data null: hard targets
-  const T* scale;               // (V) as stored, or null
+  const Wide<T>* scale;               // (V) as stored, or null
   Rows<T> du;                   // data null: no gradients; may be the memory of u
-  T* dscale;                    // (V) of the stored scale, set; null: not wanted
-  T* partials;                  // (RowChunks(N).count, V) when dscale is wanted
+  Wide<T>* dscale;                    // (V) of the stored scale, set; null: not wanted
+  Wide<T>* partials;                  // (RowChunks(N).count, V) when dscale is wanted
   double* factors;              // (2, V) scratch when there is a scale
   double* losses;               // (N), not divided, 0 where ignored
   double scale_mult;
@@ -30,5 +31,7 @@ struct CrossEntropyLoss {
 template <class T>
 void run(Ref, const CrossEntropyLoss<T>& a);
 void run(Cpu, const CrossEntropyLoss<float>& a);
+template <class T>
+void run(Cuda, const CrossEntropyLoss<T>& a);
 
 }  // namespace norma::kernels

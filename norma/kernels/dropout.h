@@ -39,6 +39,8 @@ struct Dropout {
 template <class T>
 void run(Ref, const Dropout<T>& a);
 void run(Cpu, const Dropout<float>& a);
+template <class T>
+void run(Cuda, const Dropout<T>& a);
 
 /// Keeps or drops samples: sample s is rows [s · rows_per_sample, (s + 1) · rows_per_sample) and
 /// belongs to word first + s.
@@ -53,5 +55,7 @@ struct DropPath {
 template <class T>
 void run(Ref, const DropPath<T>& a);
 void run(Cpu, const DropPath<float>& a);
+template <class T>
+void run(Cuda, const DropPath<T>& a);
 
 }  // namespace norma::kernels

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "norma/base/bf16.h"
 #include "norma/base/into.h"
 #include "norma/kernels/exec.h"
 #include "norma/kernels/rows.h"
@@ -15,39 +16,43 @@ enum class Squash : std::uint8_t { tanh, erf };
 template <class T>
 struct DytForward {
   Rows<const T> x;
-  const T* a;     // one number
-  const T* s;     // one number, or null for 0
-  const T* gain;  // (cols), or null for 1
-  const T* bias;  // (cols), or null for 0
+  const Wide<T>* a;     // one number
+  const Wide<T>* s;     // one number, or null for 0
+  const Wide<T>* gain;  // (cols), or null for 1
+  const Wide<T>* bias;  // (cols), or null for 0
   Rows<T> y;
   Squash squash;
 };
 template <class T>
 void run(Ref, const DytForward<T>& a);
 void run(Cpu, const DytForward<float>& a);
+template <class T>
+void run(Cuda, const DytForward<T>& a);
 
 template <class T>
 struct DytBackward {
   Rows<const T> x;
-  const T* a;
-  const T* s;
-  const T* gain;
+  const Wide<T>* a;
+  const Wide<T>* s;
+  const Wide<T>* gain;
   Rows<const T> dy;
   Rows<T> dx;  // data null: not wanted
   Into dx_into;
-  T* da;  // null: not wanted; the same for ds, dgain, dbias
+  Wide<T>* da;  // null: not wanted; the same for ds, dgain, dbias
   Into da_into;
-  T* ds;
+  Wide<T>* ds;
   Into ds_into;
-  T* dgain;
+  Wide<T>* dgain;
   Into dgain_into;
-  T* dbias;
+  Wide<T>* dbias;
   Into dbias_into;
-  T* partials;  // (RowChunks(rows).count, 2·cols + 2) when any of these four is wanted
+  Wide<T>* partials;  // (RowChunks(rows).count, 2·cols + 2) when any of these four is wanted
   Squash squash;
 };
 template <class T>
 void run(Ref, const DytBackward<T>& a);
 void run(Cpu, const DytBackward<float>& a);
+template <class T>
+void run(Cuda, const DytBackward<T>& a);
 
 }  // namespace norma::kernels

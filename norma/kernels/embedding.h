@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "norma/base/bf16.h"
 #include "norma/base/into.h"
 #include "norma/kernels/exec.h"
 #include "norma/kernels/rows.h"
@@ -22,12 +23,14 @@ struct EmbeddingForward {
 template <class T>
 void run(Ref, const EmbeddingForward<T>& a);
 void run(Cpu, const EmbeddingForward<float>& a);
+template <class T>
+void run(Cuda, const EmbeddingForward<T>& a);
 
 template <class T>
 struct EmbeddingBackward {
   Rows<const std::int32_t> ids;
   Rows<const T> dy;
-  T* dtable;  // (vocabulary, dy.cols)
+  Wide<T>* dtable;  // (vocabulary, dy.cols)
   Into dtable_into;
   Index vocabulary;
   std::int32_t* ends;   // scratch (vocabulary)
@@ -37,5 +40,7 @@ struct EmbeddingBackward {
 template <class T>
 void run(Ref, const EmbeddingBackward<T>& a);
 void run(Cpu, const EmbeddingBackward<float>& a);
+template <class T>
+void run(Cuda, const EmbeddingBackward<T>& a);
 
 }  // namespace norma::kernels

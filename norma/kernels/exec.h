@@ -2,6 +2,7 @@
 //   Ref  plain loops in f32 or f64, one thread: the definition of the op
 //   Cpu  f32, OpenMP and SIMD
 //   CpuThread  the same on the calling thread alone, for use inside a parallel loop
+//   Cuda f32 and bf16 on the current GPU, in the order of calls (builds with CUDA only)
 // An op page is written once; ops/dispatch.h picks the overload from the tensor's device and type.
 #pragma once
 
@@ -10,5 +11,11 @@ namespace norma::kernels {
 struct Ref {};
 struct Cpu {};
 struct CpuThread {};
+struct Cuda {};
+
+/// Who does what is too little for threads: the plain loops, where the numbers can be reached.
+constexpr Ref few(Ref) { return {}; }
+constexpr Ref few(Cpu) { return {}; }
+constexpr Cuda few(Cuda) { return {}; }
 
 }  // namespace norma::kernels

@@ -1,6 +1,7 @@
 // Kernels of gated; the formula and the contract are in norma/ops/gated.h.
 #pragma once
 
+#include "norma/base/bf16.h"
 #include "norma/base/into.h"
 #include "norma/kernels/activation_kind.h"
 #include "norma/kernels/exec.h"
@@ -12,8 +13,8 @@ template <class T>
 struct GatedForward {
   Rows<const T> u;
   Rows<const T> g;
-  const T* s_u;  // (cols), or null for 1
-  const T* s_v;  // (cols), or null for 1
+  const Wide<T>* s_u;  // (cols), or null for 1
+  const Wide<T>* s_v;  // (cols), or null for 1
   Rows<T> y;
   double u_factor;  // u counts as u_factor · s_u · u
   double g_factor;  // g counts as g_factor · s_v · g
@@ -22,24 +23,26 @@ struct GatedForward {
 template <class T>
 void run(Ref, const GatedForward<T>& a);
 void run(Cpu, const GatedForward<float>& a);
+template <class T>
+void run(Cuda, const GatedForward<T>& a);
 
 template <class T>
 struct GatedBackward {
   Rows<const T> u;
   Rows<const T> g;
-  const T* s_u;
-  const T* s_v;
+  const Wide<T>* s_u;
+  const Wide<T>* s_v;
   Rows<const T> dy;
   Rows<T> du;  // data null: not wanted
   Into du_into;
   Rows<T> dg;  // data null: not wanted
   Into dg_into;
-  T* ds_u;  // null: not wanted
+  Wide<T>* ds_u;  // null: not wanted
   Into ds_u_into;
-  T* ds_v;  // null: not wanted
+  Wide<T>* ds_v;  // null: not wanted
   Into ds_v_into;
-  T* partials_u;  // (RowChunks(rows).count, cols) when ds_u is wanted
-  T* partials_v;  // the same for ds_v
+  Wide<T>* partials_u;  // (RowChunks(rows).count, cols) when ds_u is wanted
+  Wide<T>* partials_v;  // the same for ds_v
   double u_factor;
   double g_factor;
   Activation act;
@@ -47,5 +50,7 @@ struct GatedBackward {
 template <class T>
 void run(Ref, const GatedBackward<T>& a);
 void run(Cpu, const GatedBackward<float>& a);
+template <class T>
+void run(Cuda, const GatedBackward<T>& a);
 
 }  // namespace norma::kernels

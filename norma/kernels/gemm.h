@@ -12,7 +12,8 @@ namespace norma::kernels {
 /// C (m, n) = alpha·op(A) (m, k) · op(B) (k, n) + beta·C. beta = 0 does not read C.
 /// On Cpu the product is cut into tiles that depend on its size alone, so the bits do not depend on
 /// the thread count. (A library that splits k over its threads would not keep that promise.)
-template <class T>
+/// C may be wider than A and B (gradients of bf16 weights are summed in f32).
+template <class T, class Result = T>
 struct Gemm {
   bool trans_a = false;
   bool trans_b = false;
@@ -23,7 +24,7 @@ struct Gemm {
   Index lda = 0;
   const T* b = nullptr;
   Index ldb = 0;
-  T* c = nullptr;
+  Result* c = nullptr;
   Index ldc = 0;
   double alpha = 1;
   double beta = 0;
@@ -32,6 +33,8 @@ template <class T>
 void run(Ref, const Gemm<T>& g);
 void run(Cpu, const Gemm<float>& g);
 void run(CpuThread, const Gemm<float>& g);
+template <class T, class Result>
+void run(Cuda, const Gemm<T, Result>& g);
 
 /// "oneDNN 2.6.3" or "Eigen 3.4.0": who multiplies in f32.
 std::string gemm_library();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "norma/base/bf16.h"
 #include "norma/base/into.h"
 #include "norma/kernels/exec.h"
 #include "norma/kernels/rows.h"
@@ -27,7 +28,7 @@ template <class T>
 struct GeodesicForward {
   Rows<const T> h;
   Rows<const T> b;
-  const T* alpha;  // (alpha_count), alpha_count = cols or 1
+  const Wide<T>* alpha;  // (alpha_count), alpha_count = cols or 1
   Index alpha_count;
   Rows<T> y;
   GeodesicRow* stats;  // (rows)
@@ -39,12 +40,14 @@ struct GeodesicForward {
 template <class T>
 void run(Ref, const GeodesicForward<T>& args);
 void run(Cpu, const GeodesicForward<float>& args);
+template <class T>
+void run(Cuda, const GeodesicForward<T>& a);
 
 template <class T>
 struct GeodesicBackward {
   Rows<const T> h;
   Rows<const T> b;
-  const T* alpha;
+  const Wide<T>* alpha;
   Index alpha_count;
   const GeodesicRow* stats;
   Rows<const T> dy;
@@ -52,7 +55,7 @@ struct GeodesicBackward {
   Into dh_into;
   Rows<T> db;
   Into db_into;
-  T* dalpha;  // (alpha_count); null: not wanted
+  Wide<T>* dalpha;  // (alpha_count); null: not wanted
   Into dalpha_into;
   double* partials;  // (RowChunks(rows).count, cols) when dalpha is wanted
   double* steps;     // (cols)
@@ -63,5 +66,7 @@ struct GeodesicBackward {
 template <class T>
 void run(Ref, const GeodesicBackward<T>& args);
 void run(Cpu, const GeodesicBackward<float>& args);
+template <class T>
+void run(Cuda, const GeodesicBackward<T>& a);
 
 }  // namespace norma::kernels

@@ -18,5 +18,7 @@ struct Multiply {
 template <class T>
 void run(Ref, const Multiply<T>& a);
 void run(Cpu, const Multiply<float>& a);
+template <class T>
+void run(Cuda, const Multiply<T>& a);
 
 }  // namespace norma::kernels

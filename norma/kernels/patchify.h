@@ -42,6 +42,8 @@ struct PatchifyForward {
 template <class T>
 void run(Ref, const PatchifyForward<T>& a);
 void run(Cpu, const PatchifyForward<float>& a);
+template <class T>
+void run(Cuda, const PatchifyForward<T>& a);
 
 template <class T>
 struct PatchifyBackward {
@@ -53,5 +55,7 @@ struct PatchifyBackward {
 template <class T>
 void run(Ref, const PatchifyBackward<T>& a);
 void run(Cpu, const PatchifyBackward<float>& a);
+template <class T>
+void run(Cuda, const PatchifyBackward<T>& a);
 
 }  // namespace norma::kernels

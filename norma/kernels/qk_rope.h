@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "norma/base/bf16.h"
 #include "norma/base/into.h"
 #include "norma/kernels/exec.h"
 #include "norma/kernels/rope.h"
@@ -26,33 +27,37 @@ struct HeadScaling {
 template <class T>
 struct QkRopeForward {
   Rows<const T> x;
-  const T* gain;  // null: factor 1
+  const Wide<T>* gain;  // null: factor 1
   Rows<T> y;
-  T* rstd;  // (rows · heads)
+  Wide<T>* rstd;  // (rows · heads)
   RopeFactors<T> factors;
   HeadScaling scaling;
 };
 template <class T>
 void run(Ref, const QkRopeForward<T>& a);
 void run(Cpu, const QkRopeForward<float>& a);
+template <class T>
+void run(Cuda, const QkRopeForward<T>& a);
 
 template <class T>
 struct QkRopeBackward {
   Rows<const T> x;
-  const T* gain;
-  const T* rstd;
+  const Wide<T>* gain;
+  const Wide<T>* rstd;
   Rows<const T> dy;
   Rows<T> dx;  // data null: not wanted
   Into dx_into;
-  T* dgain;  // null: not wanted
+  Wide<T>* dgain;  // null: not wanted
   Into dgain_into;
-  T* partials;  // (RowChunks(rows).count, gain length) when dgain is wanted
-  T* heads;     // (RowChunks(rows).count, 2·D)
+  Wide<T>* partials;  // (RowChunks(rows).count, gain length) when dgain is wanted
+  Wide<T>* heads;     // (RowChunks(rows).count, 2·D)
   RopeFactors<T> factors;
   HeadScaling scaling;
 };
 template <class T>
 void run(Ref, const QkRopeBackward<T>& a);
 void run(Cpu, const QkRopeBackward<float>& a);
+template <class T>
+void run(Cuda, const QkRopeBackward<T>& a);
 
 }  // namespace norma::kernels

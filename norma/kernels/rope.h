@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "norma/base/bf16.h"
 #include "norma/base/into.h"
 #include "norma/kernels/exec.h"
 #include "norma/kernels/rows.h"
@@ -14,15 +15,15 @@ enum class RopeLayout : std::uint8_t { interleaved, half_split, nvidia_defect };
 /// The factors of every pair at every position, and how pairs lie in a head.
 template <class T>
 struct RopeFactors {
-  const T* cosine;  // (positions, pairs)
-  const T* sine;
+  const Wide<T>* cosine;  // (positions, pairs)
+  const Wide<T>* sine;
   Index pairs;   // D / 2
   Index steps;   // rows r and r + steps are at the same position
   Index offset;  // the position of row 0
   RopeLayout layout;
 
-  const T* cosine_of(Index row) const { return cosine + (offset + row % steps) * pairs; }
-  const T* sine_of(Index row) const { return sine + (offset + row % steps) * pairs; }
+  const Wide<T>* cosine_of(Index row) const { return cosine + (offset + row % steps) * pairs; }
+  const Wide<T>* sine_of(Index row) const { return sine + (offset + row % steps) * pairs; }
 };
 
 /// y = R x, or Rᵀ x when transposed (the gradient).
@@ -37,6 +38,8 @@ struct Rope {
 template <class T>
 void run(Ref, const Rope<T>& a);
 void run(Cpu, const Rope<float>& a);
+template <class T>
+void run(Cuda, const Rope<T>& a);
 
 /// The definition: entry i of a turned head whose entries are value(0) to value(2·pairs − 1).
 template <class T, class Value>

@@ -16,6 +16,8 @@ struct SoftcapForward {
 template <class T>
 void run(Ref, const SoftcapForward<T>& a);
 void run(Cpu, const SoftcapForward<float>& a);
+template <class T>
+void run(Cuda, const SoftcapForward<T>& a);
 
 template <class T>
 struct SoftcapBackward {
@@ -28,5 +30,7 @@ struct SoftcapBackward {
 template <class T>
 void run(Ref, const SoftcapBackward<T>& a);
 void run(Cpu, const SoftcapBackward<float>& a);
+template <class T>
+void run(Cuda, const SoftcapBackward<T>& a);
 
 }  // namespace norma::kernels

@@ -35,8 +35,8 @@ kernels::AttentionShape shape_of(
   require_float(kOp, "v", v);
   require_same_type(kOp, q, "k", k);
   require_same_type(kOp, q, "v", v);
-  require_same_type(kOp, q, "temperature", extras.temperature);
-  require_same_type(kOp, q, "log_scale", extras.log_scale);
+  require_vector_type(kOp, q, "temperature", extras.temperature);
+  require_vector_type(kOp, q, "log_scale", extras.log_scale);
   if (q.shape().rank() != 3) throw ShapeError(kOp, "q", "(B, T, heads·D)", q.shape().text());
   require_divides(kOp, "heads", spec.heads, "the width of q", q.shape()[2]);
   const Index kv_heads = spec.kv_heads == 0 ? spec.heads : spec.kv_heads;
@@ -89,10 +89,10 @@ kernels::HeadFactorForward<T> head_factor(const AttentionSpec& spec,
   return {.heads = spec.heads,
           .scale = spec.scale == 0 ? plain : spec.scale,
           .exponential = spec.temperature_kind == Temperature::exponential,
-          .temperature = elements<const T>(extras.temperature),
+          .temperature = elements<const Wide<T>>(extras.temperature),
           .temperatures = extras.temperature ? extras.temperature.shape()[0] : 0,
-          .log_scale = elements<const T>(extras.log_scale),
-          .factor = elements<T>(factor)};
+          .log_scale = elements<const Wide<T>>(extras.log_scale),
+          .factor = elements<Wide<T>>(factor)};
 }
 
 }  // namespace
@@ -101,11 +101,11 @@ Var attention(Var q, Var k, Var v, AttentionSpec spec, AttentionExtras extras) {
   const kernels::AttentionShape shape = shape_of(q, k, v, spec, extras);
   Tape& tape = q.tape();
   const Var o = tape.output(q.shape(), q.dtype());
-  const Tensor lse = tape.saved({shape.batch, shape.heads, shape.queries}, q.dtype());
-  const Tensor factor = tape.saved({shape.heads}, q.dtype());
+  const Tensor lse = tape.saved({shape.batch, shape.heads, shape.queries}, wide(q.dtype()));
+  const Tensor factor = tape.saved({shape.heads}, wide(q.dtype()));
   {
     const Scratch scratch =
-        tape.scratch({thread_count(), kernels::forward_scratch(shape)}, q.dtype());
+        tape.scratch({thread_count(), kernels::forward_scratch(shape)}, wide(q.dtype()));
     dispatch(kOp, q.value(), [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::run(kernels::Ref{}, head_factor<T>(spec, extras, shape.head_width, factor));
@@ -114,10 +114,10 @@ Var attention(Var q, Var k, Var v, AttentionSpec spec, AttentionExtras extras) {
                                                 .q = rows<const T>(q),
                                                 .k = rows<const T>(k),
                                                 .v = rows<const T>(v),
-                                                .head_factor = elements<const T>(factor),
+                                                .head_factor = elements<const Wide<T>>(factor),
                                                 .o = rows<T>(o),
-                                                .lse = elements<T>(lse),
-                                                .scratch = elements<T>(scratch.tensor())});
+                                                .lse = elements<Wide<T>>(lse),
+                                                .scratch = elements<Wide<T>>(scratch.tensor())});
     });
   }
   for (const Var read : {q, k, v, o, extras.temperature, extras.log_scale}) tape.pin(read);
@@ -129,20 +129,20 @@ Var attention(Var q, Var k, Var v, AttentionSpec spec, AttentionExtras extras) {
     const WantedRows dtemperature = wanted(b, extras.temperature);
     const WantedRows dlog_scale = wanted(b, extras.log_scale);
     const bool factor_wanted = dtemperature || dlog_scale;
-    const Scratch dfactor = b.scratch({shape.batch, shape.heads}, dout.dtype);
+    const Scratch dfactor = b.scratch({shape.batch, shape.heads}, wide(dout.dtype));
     const Scratch scratch =
-        b.scratch({thread_count(), kernels::backward_scratch(shape)}, dout.dtype);
+        b.scratch({thread_count(), kernels::backward_scratch(shape)}, wide(dout.dtype));
     dispatch(kOp, dout, [&](auto who, auto zero) {
       using T = decltype(zero);
-      T* dfactors = elements<T>(dfactor.tensor());
+      Wide<T>* dfactors = elements<Wide<T>>(dfactor.tensor());
       kernels::run(who,
                    kernels::AttentionBackward<T>{.shape = shape,
                                                  .q = rows<const T>(q),
                                                  .k = rows<const T>(k),
                                                  .v = rows<const T>(v),
-                                                 .head_factor = elements<const T>(factor),
+                                                 .head_factor = elements<const Wide<T>>(factor),
                                                  .o = rows<const T>(o),
-                                                 .lse = elements<const T>(lse),
+                                                 .lse = elements<const Wide<T>>(lse),
                                                  .dout = rows<const T>(dout),
                                                  .dq = dq.rows<T>(),
                                                  .dq_into = dq.into,
@@ -151,16 +151,16 @@ Var attention(Var q, Var k, Var v, AttentionSpec spec, AttentionExtras extras) {
                                                  .dv = dv.rows<T>(),
                                                  .dv_into = dv.into,
                                                  .dhead_factor = factor_wanted ? dfactors : nullptr,
-                                                 .scratch = elements<T>(scratch.tensor())});
+                                                 .scratch = elements<Wide<T>>(scratch.tensor())});
       if (!factor_wanted) return;
       kernels::run(kernels::Ref{},
                    kernels::HeadFactorBackward<T>{
                        .forward = head_factor<T>(spec, extras, shape.head_width, factor),
                        .batch = shape.batch,
                        .dfactor = dfactors,
-                       .dtemperature = dtemperature.data<T>(),
+                       .dtemperature = dtemperature.data<Wide<T>>(),
                        .dtemperature_into = dtemperature.into,
-                       .dlog_scale = dlog_scale.data<T>(),
+                       .dlog_scale = dlog_scale.data<Wide<T>>(),
                        .dlog_scale_into = dlog_scale.into});
     });
   });

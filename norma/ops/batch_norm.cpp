@@ -54,8 +54,8 @@ Var batch_norm(
     Var x, Var gain, Var bias, Var lengths, BatchNormRunning running, BatchNormSpec spec) {
   require_float(kOp, "x", x);
   if (x.shape().rank() != 3) throw ShapeError(kOp, "x", "(B, T, C)", x.shape().text());
-  require_same_type(kOp, x, "gain", gain);
-  require_same_type(kOp, x, "bias", bias);
+  require_vector_type(kOp, x, "gain", gain);
+  require_vector_type(kOp, x, "bias", bias);
   const Index cols = x.shape().cols();
   require_shape(kOp, "gain", gain, {cols});
   require_shape(kOp, "bias", bias, {cols});
@@ -72,23 +72,23 @@ Var batch_norm(
                                       .constant = constant};
   Tape& tape = x.tape();
   const Var y = tape.output(x.shape(), x.dtype());
-  const Tensor mean = tape.saved({shape.sets, cols}, x.dtype());
-  const Tensor shift = tape.saved({shape.sets, cols}, x.dtype());
-  const Tensor rstd = tape.saved({shape.sets, cols}, x.dtype());
+  const Tensor mean = tape.saved({shape.sets, cols}, wide(x.dtype()));
+  const Tensor shift = tape.saved({shape.sets, cols}, wide(x.dtype()));
+  const Tensor rstd = tape.saved({shape.sets, cols}, wide(x.dtype()));
   dispatch(kOp, x.value(), [&](auto who, auto zero) {
     using T = decltype(zero);
     kernels::run(
         who,
         kernels::BatchNormForward<T>{.x = rows<const T>(x),
                                      .lengths = elements<const std::int32_t>(lengths),
-                                     .gain = elements<const T>(gain),
-                                     .bias = elements<const T>(bias),
+                                     .gain = elements<const Wide<T>>(gain),
+                                     .bias = elements<const Wide<T>>(bias),
                                      .y = rows<T>(y),
-                                     .mean = elements<T>(mean),
-                                     .shift = elements<T>(shift),
-                                     .rstd = elements<T>(rstd),
-                                     .running_mean = elements<T>(running.mean),
-                                     .running_var = elements<T>(running.var),
+                                     .mean = elements<Wide<T>>(mean),
+                                     .shift = elements<Wide<T>>(shift),
+                                     .rstd = elements<Wide<T>>(rstd),
+                                     .running_mean = elements<Wide<T>>(running.mean),
+                                     .running_var = elements<Wide<T>>(running.var),
                                      .shape = shape,
                                      .update = spec.training && running.mean && tape.recording(),
                                      .momentum = spec.momentum,
@@ -107,16 +107,16 @@ Var batch_norm(
       kernels::run(who,
                    kernels::BatchNormBackward<T>{.x = rows<const T>(x),
                                                  .lengths = elements<const std::int32_t>(lengths),
-                                                 .gain = elements<const T>(gain),
-                                                 .mean = elements<const T>(mean),
-                                                 .shift = elements<const T>(shift),
-                                                 .rstd = elements<const T>(rstd),
+                                                 .gain = elements<const Wide<T>>(gain),
+                                                 .mean = elements<const Wide<T>>(mean),
+                                                 .shift = elements<const Wide<T>>(shift),
+                                                 .rstd = elements<const Wide<T>>(rstd),
                                                  .dy = rows<const T>(dy),
                                                  .dx = dx.rows<T>(),
                                                  .dx_into = dx.into,
-                                                 .dgain = dgain.data<T>(),
+                                                 .dgain = dgain.data<Wide<T>>(),
                                                  .dgain_into = dgain.into,
-                                                 .dbias = dbias.data<T>(),
+                                                 .dbias = dbias.data<Wide<T>>(),
                                                  .dbias_into = dbias.into,
                                                  .shape = shape});
     });

@@ -93,7 +93,7 @@ void put_scaled(Backward& b, Var input, const Tensor& from, double factor) {
 CrossEntropyResult cross_entropy(Var logits, Var targets, Var scale, CrossEntropySpec spec) {
   require_float(kOp, "logits", logits);
   if (!targets) throw RequestError(say(kOp, ": targets are missing."));
-  require_same_type(kOp, logits, "scale", scale);
+  require_vector_type(kOp, logits, "scale", scale);
   const Index classes = logits.shape().cols();
   const Index row_count = logits.shape().rows();
   require_shape(kOp, "scale", scale, {classes});
@@ -113,11 +113,11 @@ CrossEntropyResult cross_entropy(Var logits, Var targets, Var scale, CrossEntrop
   const Tensor u = logits.value();
   Tensor du;
   if (wanted_at_all) du = in_place ? u : tape.saved(logits.shape(), dtype);
-  const Tensor dscale = scale_wanted ? tape.saved({classes}, dtype) : Tensor{};
+  const Tensor dscale = scale_wanted ? tape.saved({classes}, wide(dtype)) : Tensor{};
   {
     const Scratch losses = tape.scratch({row_count}, DType::f64);
     const Scratch factors = tape.scratch({scale ? 2 * classes : 1}, DType::f64);
-    const Scratch partials = tape.scratch(partial_shape(row_count, classes, scale_wanted), dtype);
+    const Scratch partials = tape.scratch(partial_shape(row_count, classes, scale_wanted), wide(dtype));
     dispatch(kOp, u, [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::run(who,
@@ -125,10 +125,10 @@ CrossEntropyResult cross_entropy(Var logits, Var targets, Var scale, CrossEntrop
                        .u = rows<const T>(u),
                        .targets = hard ? elements<const std::int32_t>(targets) : nullptr,
                        .soft = hard ? kernels::Rows<const T>{} : rows<const T>(targets),
-                       .scale = elements<const T>(scale),
+                       .scale = elements<const Wide<T>>(scale),
                        .du = du ? rows<T>(du) : kernels::Rows<T>{},
-                       .dscale = elements<T>(dscale),
-                       .partials = elements<T>(partials.tensor()),
+                       .dscale = elements<Wide<T>>(dscale),
+                       .partials = elements<Wide<T>>(partials.tensor()),
                        .factors = elements<double>(factors.tensor()),
                        .losses = elements<double>(losses.tensor()),
                        .scale_mult = spec.scale_mult,

@@ -14,6 +14,16 @@ std::atomic<bool>& reference_flag() {
 void use_reference_kernels(bool on) { reference_flag() = on; }
 bool reference_kernels() { return reference_flag(); }
 
+void refuse_type(std::string_view op, const Tensor& like) {
+  throw RequestError(say(op,
+                         " computes in f32 or f64 on the CPU and, in builds with CUDA, in f32 or "
+                         "bf16 on the GPU; got ",
+                         name_of(like.dtype),
+                         " on ",
+                         name_of(like.device),
+                         "."));
+}
+
 void require_float(std::string_view op, std::string_view name, Var v) {
   if (!v) throw RequestError(say(op, ": ", name, " is missing."));
   if (v.dtype() == DType::i32) {
@@ -22,18 +32,23 @@ void require_float(std::string_view op, std::string_view name, Var v) {
   }
 }
 
+namespace {
+
+void require_type(
+    std::string_view op, std::string_view name, Var v, DType wanted, std::string_view why) {
+  if (!v || v.dtype() == wanted) return;
+  throw RequestError(say(
+      op, ": ", name, " must be ", name_of(wanted), why, ", got ", name_of(v.dtype()), "."));
+}
+
+}  // namespace
+
 void require_same_type(std::string_view op, Var x, std::string_view name, Var v) {
-  if (v && v.dtype() != x.dtype()) {
-    throw RequestError(say(op,
-                           ": ",
-                           name,
-                           " must be ",
-                           name_of(x.dtype()),
-                           " like the first input, "
-                           "got ",
-                           name_of(v.dtype()),
-                           "."));
-  }
+  require_type(op, name, v, x.dtype(), " like the first input");
+}
+
+void require_vector_type(std::string_view op, Var x, std::string_view name, Var v) {
+  require_type(op, name, v, wide(x.dtype()), say(" beside ", name_of(x.dtype())));
 }
 
 void require_shape(std::string_view op, std::string_view name, Var v, const Shape& wanted) {

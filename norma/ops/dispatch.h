@@ -2,8 +2,10 @@
 #pragma once
 
 #include "norma/autograd/backward.h"
+#include "norma/base/bf16.h"
 #include "norma/base/error.h"
 #include "norma/base/text.h"
+#include "norma/device/device.h"
 #include "norma/kernels/exec.h"
 #include "norma/kernels/parallel.h"
 #include "norma/kernels/rows.h"
@@ -16,11 +18,21 @@ namespace norma {
 void use_reference_kernels(bool on);
 bool reference_kernels();
 
+/// Throws the RequestError of an op that has no kernel for the type or the device.
+[[noreturn]] void refuse_type(std::string_view op, const Tensor& like);
+
 /// Calls f(who, T{}) where `who` runs kernels of element type T for this tensor; nothing is called
 /// while planning.
 template <class F>
 void dispatch(std::string_view op, const Tensor& like, F&& f) {
   if (planning()) return;
+  if (like.device.kind == DeviceKind::cuda) {
+    if constexpr (device::kBuiltWithCuda) {
+      if (like.dtype == DType::f32) return f(kernels::Cuda{}, float{});
+      if (like.dtype == DType::bf16) return f(kernels::Cuda{}, Bf16{});
+    }
+    refuse_type(op, like);
+  }
   if (like.dtype == DType::f64) {
     f(kernels::Ref{}, double{});
   } else if (like.dtype == DType::f32) {
@@ -30,8 +42,7 @@ void dispatch(std::string_view op, const Tensor& like, F&& f) {
       f(kernels::Cpu{}, float{});
     }
   } else {
-    throw RequestError(
-        say(op, " computes in f32 or f64 on the CPU, got ", name_of(like.dtype), "."));
+    refuse_type(op, like);
   }
 }
 
@@ -82,6 +93,8 @@ inline Shape partial_shape(Index row_count, Index width, bool needed) {
 // Checks that name the op, what it wanted and what it got.
 void require_float(std::string_view op, std::string_view name, Var v);
 void require_same_type(std::string_view op, Var x, std::string_view name, Var v);
+/// Gains, biases and scales are kept wide: f32 beside bf16.
+void require_vector_type(std::string_view op, Var x, std::string_view name, Var v);
 void require_shape(std::string_view op, std::string_view name, Var v, const Shape& wanted);
 void require_divides(std::string_view op,
                      std::string_view part_name,

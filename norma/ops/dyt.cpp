@@ -15,13 +15,13 @@ void check(std::string_view op, const Inputs& in) {
   require_float(op, "x", in.x);
   require_float(op, "a", in.a);
   const Index cols = in.x.shape().cols();
-  require_same_type(op, in.x, "a", in.a);
+  require_vector_type(op, in.x, "a", in.a);
   require_shape(op, "a", in.a, {1});
-  require_same_type(op, in.x, "s", in.s);
+  require_vector_type(op, in.x, "s", in.s);
   require_shape(op, "s", in.s, {1});
-  require_same_type(op, in.x, "gain", in.gain);
+  require_vector_type(op, in.x, "gain", in.gain);
   require_shape(op, "gain", in.gain, {cols});
-  require_same_type(op, in.x, "bias", in.bias);
+  require_vector_type(op, in.x, "bias", in.bias);
   require_shape(op, "bias", in.bias, {cols});
 }
 
@@ -33,10 +33,10 @@ Var forward(std::string_view op, const Inputs& in, kernels::Squash squash) {
     using T = decltype(zero);
     kernels::run(who,
                  kernels::DytForward<T>{.x = rows<const T>(in.x),
-                                        .a = elements<const T>(in.a),
-                                        .s = elements<const T>(in.s),
-                                        .gain = elements<const T>(in.gain),
-                                        .bias = elements<const T>(in.bias),
+                                        .a = elements<const Wide<T>>(in.a),
+                                        .s = elements<const Wide<T>>(in.s),
+                                        .gain = elements<const Wide<T>>(in.gain),
+                                        .bias = elements<const Wide<T>>(in.bias),
                                         .y = rows<T>(y),
                                         .squash = squash});
   });
@@ -56,26 +56,26 @@ void backward(std::string_view op, Backward& b, const Inputs& in, Var y, kernels
   const WantedRows dbias = wanted(b, in.bias);
   const bool sums = da || ds || dgain || dbias;
   const Scratch partials =
-      b.scratch(partial_shape(dy.shape.rows(), 2 * dy.shape.cols() + 2, sums), dy.dtype);
+      b.scratch(partial_shape(dy.shape.rows(), 2 * dy.shape.cols() + 2, sums), wide(dy.dtype));
   dispatch(op, dy, [&](auto who, auto zero) {
     using T = decltype(zero);
     kernels::run(who,
                  kernels::DytBackward<T>{.x = rows<const T>(in.x),
-                                         .a = elements<const T>(in.a),
-                                         .s = elements<const T>(in.s),
-                                         .gain = elements<const T>(in.gain),
+                                         .a = elements<const Wide<T>>(in.a),
+                                         .s = elements<const Wide<T>>(in.s),
+                                         .gain = elements<const Wide<T>>(in.gain),
                                          .dy = rows<const T>(dy),
                                          .dx = dx.rows<T>(),
                                          .dx_into = dx.into,
-                                         .da = da.data<T>(),
+                                         .da = da.data<Wide<T>>(),
                                          .da_into = da.into,
-                                         .ds = ds.data<T>(),
+                                         .ds = ds.data<Wide<T>>(),
                                          .ds_into = ds.into,
-                                         .dgain = dgain.data<T>(),
+                                         .dgain = dgain.data<Wide<T>>(),
                                          .dgain_into = dgain.into,
-                                         .dbias = dbias.data<T>(),
+                                         .dbias = dbias.data<Wide<T>>(),
                                          .dbias_into = dbias.into,
-                                         .partials = elements<T>(partials.tensor()),
+                                         .partials = elements<Wide<T>>(partials.tensor()),
                                          .squash = squash});
   });
 }

@@ -20,8 +20,8 @@ Var gated(Var u, Var g, Var s_u, Var s_v, GatedSpec spec) {
   require_float(op, "u", u);
   require_float(op, "g", g);
   require_same_type(op, u, "g", g);
-  require_same_type(op, u, "s_u", s_u);
-  require_same_type(op, u, "s_v", s_v);
+  require_vector_type(op, u, "s_u", s_u);
+  require_vector_type(op, u, "s_v", s_v);
   require_shape(op, "g", g, u.shape());
   require_shape(op, "s_u", s_u, {u.shape().cols()});
   require_shape(op, "s_v", s_v, {u.shape().cols()});
@@ -35,8 +35,8 @@ Var gated(Var u, Var g, Var s_u, Var s_v, GatedSpec spec) {
     kernels::run(who,
                  kernels::GatedForward<T>{.u = rows<const T>(u),
                                           .g = rows<const T>(g),
-                                          .s_u = elements<const T>(s_u),
-                                          .s_v = elements<const T>(s_v),
+                                          .s_u = elements<const Wide<T>>(s_u),
+                                          .s_v = elements<const Wide<T>>(s_v),
                                           .y = rows<T>(y),
                                           .u_factor = u_factor,
                                           .g_factor = g_factor,
@@ -51,26 +51,26 @@ Var gated(Var u, Var g, Var s_u, Var s_v, GatedSpec spec) {
     const WantedRows ds_v = wanted(b, s_v);
     const Index row_count = dy.shape.rows();
     const Index cols = dy.shape.cols();
-    const Scratch partials_u = b.scratch(partial_shape(row_count, cols, bool(ds_u)), dy.dtype);
-    const Scratch partials_v = b.scratch(partial_shape(row_count, cols, bool(ds_v)), dy.dtype);
+    const Scratch partials_u = b.scratch(partial_shape(row_count, cols, bool(ds_u)), wide(dy.dtype));
+    const Scratch partials_v = b.scratch(partial_shape(row_count, cols, bool(ds_v)), wide(dy.dtype));
     dispatch(op, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::run(who,
                    kernels::GatedBackward<T>{.u = rows<const T>(u),
                                              .g = rows<const T>(g),
-                                             .s_u = elements<const T>(s_u),
-                                             .s_v = elements<const T>(s_v),
+                                             .s_u = elements<const Wide<T>>(s_u),
+                                             .s_v = elements<const Wide<T>>(s_v),
                                              .dy = rows<const T>(dy),
                                              .du = du.rows<T>(),
                                              .du_into = du.into,
                                              .dg = dg.rows<T>(),
                                              .dg_into = dg.into,
-                                             .ds_u = ds_u.data<T>(),
+                                             .ds_u = ds_u.data<Wide<T>>(),
                                              .ds_u_into = ds_u.into,
-                                             .ds_v = ds_v.data<T>(),
+                                             .ds_v = ds_v.data<Wide<T>>(),
                                              .ds_v_into = ds_v.into,
-                                             .partials_u = elements<T>(partials_u.tensor()),
-                                             .partials_v = elements<T>(partials_v.tensor()),
+                                             .partials_u = elements<Wide<T>>(partials_u.tensor()),
+                                             .partials_v = elements<Wide<T>>(partials_v.tensor()),
                                              .u_factor = u_factor,
                                              .g_factor = g_factor,
                                              .act = spec.act});

@@ -33,7 +33,7 @@ Var geodesic(Var h, Var b, Var alpha, GeodesicSpec spec) {
   require_float(op, "b", b);
   require_float(op, "alpha", alpha);
   require_same_type(op, h, "b", b);
-  require_same_type(op, h, "alpha", alpha);
+  require_vector_type(op, h, "alpha", alpha);
   require_shape(op, "b", b, h.shape());
   const Index cols = h.shape().cols();
   const Index alphas = alpha.shape().count();
@@ -50,7 +50,7 @@ Var geodesic(Var h, Var b, Var alpha, GeodesicSpec spec) {
       kernels::run(who,
                    kernels::GeodesicForward<T>{.h = rows<const T>(h),
                                                .b = rows<const T>(b),
-                                               .alpha = elements<const T>(alpha),
+                                               .alpha = elements<const Wide<T>>(alpha),
                                                .alpha_count = alphas,
                                                .y = rows<T>(y),
                                                .stats = stats_of(stats),
@@ -78,7 +78,7 @@ Var geodesic(Var h, Var b, Var alpha, GeodesicSpec spec) {
       kernels::run(who,
                    kernels::GeodesicBackward<T>{.h = rows<const T>(h),
                                                 .b = rows<const T>(b),
-                                                .alpha = elements<const T>(alpha),
+                                                .alpha = elements<const Wide<T>>(alpha),
                                                 .alpha_count = alphas,
                                                 .stats = stats_of(stats),
                                                 .dy = rows<const T>(dy),
@@ -86,7 +86,7 @@ Var geodesic(Var h, Var b, Var alpha, GeodesicSpec spec) {
                                                 .dh_into = dh.into,
                                                 .db = db.rows<T>(),
                                                 .db_into = db.into,
-                                                .dalpha = dalpha.data<T>(),
+                                                .dalpha = dalpha.data<Wide<T>>(),
                                                 .dalpha_into = dalpha.into,
                                                 .partials = elements<double>(partials.tensor()),
                                                 .steps = elements<double>(steps.tensor()),

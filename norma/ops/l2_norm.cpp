@@ -8,23 +8,23 @@ namespace norma {
 
 Var l2_rows(std::string_view op, Var x, Var gain, L2Rows spec) {
   require_float(op, "x", x);
-  require_same_type(op, x, "gain", gain);
+  require_vector_type(op, x, "gain", gain);
   const Index cols = x.shape().cols();
   require_divides(op, "group", spec.group, "the width", cols);
   require_shape(op, "gain", gain, {spec.gains});
 
   Tape& tape = x.tape();
   const Var y = tape.output(x.shape(), x.dtype());
-  const Tensor rnorm = tape.saved({x.shape().rows(), cols / spec.group}, x.dtype());
+  const Tensor rnorm = tape.saved({x.shape().rows(), cols / spec.group}, wide(x.dtype()));
   dispatch(op, x.value(), [&](auto who, auto zero) {
     using T = decltype(zero);
     kernels::run(who,
                  kernels::L2NormForward<T>{.x = rows<const T>(x),
-                                           .gain = elements<const T>(gain),
+                                           .gain = elements<const Wide<T>>(gain),
                                            .gains = spec.gains,
                                            .gain_scale = spec.gain_scale,
                                            .y = rows<T>(y),
-                                           .rnorm = elements<T>(rnorm),
+                                           .rnorm = elements<Wide<T>>(rnorm),
                                            .group = spec.group,
                                            .eps = spec.eps});
   });
@@ -35,21 +35,21 @@ Var l2_rows(std::string_view op, Var x, Var gain, L2Rows spec) {
     const WantedRows dx = wanted(b, x);
     const WantedRows dgain = wanted(b, gain);
     const Scratch partials =
-        b.scratch(partial_shape(dy.shape.rows(), spec.gains, bool(dgain)), dy.dtype);
+        b.scratch(partial_shape(dy.shape.rows(), spec.gains, bool(dgain)), wide(dy.dtype));
     dispatch(op, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::run(who,
                    kernels::L2NormBackward<T>{.x = rows<const T>(x),
-                                              .gain = elements<const T>(gain),
+                                              .gain = elements<const Wide<T>>(gain),
                                               .gains = spec.gains,
                                               .gain_scale = spec.gain_scale,
-                                              .rnorm = elements<const T>(rnorm),
+                                              .rnorm = elements<const Wide<T>>(rnorm),
                                               .dy = rows<const T>(dy),
                                               .dx = dx.rows<T>(),
                                               .dx_into = dx.into,
-                                              .dgain = dgain.data<T>(),
+                                              .dgain = dgain.data<Wide<T>>(),
                                               .dgain_into = dgain.into,
-                                              .partials = elements<T>(partials.tensor()),
+                                              .partials = elements<Wide<T>>(partials.tensor()),
                                               .group = spec.group});
     });
   });

@@ -8,8 +8,8 @@ namespace norma {
 Var layer_norm(Var x, Var gain, Var bias, LayerNormSpec spec) {
   constexpr std::string_view kOp = "layer_norm";
   require_float(kOp, "x", x);
-  require_same_type(kOp, x, "gain", gain);
-  require_same_type(kOp, x, "bias", bias);
+  require_vector_type(kOp, x, "gain", gain);
+  require_vector_type(kOp, x, "bias", bias);
   const Index cols = x.shape().cols();
   const Index group = spec.group == 0 ? cols : spec.group;
   require_divides(kOp, "group", group, "the width", cols);
@@ -20,19 +20,19 @@ Var layer_norm(Var x, Var gain, Var bias, LayerNormSpec spec) {
   Tape& tape = x.tape();
   const Var y = tape.output(x.shape(), x.dtype());
   const Shape per_group{x.shape().rows(), cols / group};
-  const Tensor mean = tape.saved(per_group, x.dtype());
-  const Tensor shift = tape.saved(per_group, x.dtype());
-  const Tensor rstd = tape.saved(per_group, x.dtype());
+  const Tensor mean = tape.saved(per_group, wide(x.dtype()));
+  const Tensor shift = tape.saved(per_group, wide(x.dtype()));
+  const Tensor rstd = tape.saved(per_group, wide(x.dtype()));
   dispatch(kOp, x.value(), [&](auto who, auto zero) {
     using T = decltype(zero);
     kernels::run(who,
                  kernels::LayerNormForward<T>{.x = rows<const T>(x),
-                                              .gain = elements<const T>(gain),
-                                              .bias = elements<const T>(bias),
+                                              .gain = elements<const Wide<T>>(gain),
+                                              .bias = elements<const Wide<T>>(bias),
                                               .y = rows<T>(y),
-                                              .mean = elements<T>(mean),
-                                              .shift = elements<T>(shift),
-                                              .rstd = elements<T>(rstd),
+                                              .mean = elements<Wide<T>>(mean),
+                                              .shift = elements<Wide<T>>(shift),
+                                              .rstd = elements<Wide<T>>(rstd),
                                               .group = group,
                                               .gain_per_column = spec.gain_per_column,
                                               .gain_offset = spec.gain_offset,
@@ -46,26 +46,26 @@ Var layer_norm(Var x, Var gain, Var bias, LayerNormSpec spec) {
     const WantedRows dgain = wanted(b, gain);
     const WantedRows dbias = wanted(b, bias);
     const Index row_count = dy.shape.rows();
-    const Scratch gain_partials = b.scratch(partial_shape(row_count, gains, bool(dgain)), dy.dtype);
-    const Scratch bias_partials = b.scratch(partial_shape(row_count, gains, bool(dbias)), dy.dtype);
+    const Scratch gain_partials = b.scratch(partial_shape(row_count, gains, bool(dgain)), wide(dy.dtype));
+    const Scratch bias_partials = b.scratch(partial_shape(row_count, gains, bool(dbias)), wide(dy.dtype));
     dispatch(kOp, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::run(
           who,
           kernels::LayerNormBackward<T>{.x = rows<const T>(x),
-                                        .gain = elements<const T>(gain),
-                                        .mean = elements<const T>(mean),
-                                        .shift = elements<const T>(shift),
-                                        .rstd = elements<const T>(rstd),
+                                        .gain = elements<const Wide<T>>(gain),
+                                        .mean = elements<const Wide<T>>(mean),
+                                        .shift = elements<const Wide<T>>(shift),
+                                        .rstd = elements<const Wide<T>>(rstd),
                                         .dy = rows<const T>(dy),
                                         .dx = dx.rows<T>(),
                                         .dx_into = dx.into,
-                                        .dgain = dgain.data<T>(),
+                                        .dgain = dgain.data<Wide<T>>(),
                                         .dgain_into = dgain.into,
-                                        .dbias = dbias.data<T>(),
+                                        .dbias = dbias.data<Wide<T>>(),
                                         .dbias_into = dbias.into,
-                                        .gain_partials = elements<T>(gain_partials.tensor()),
-                                        .bias_partials = elements<T>(bias_partials.tensor()),
+                                        .gain_partials = elements<Wide<T>>(gain_partials.tensor()),
+                                        .bias_partials = elements<Wide<T>>(bias_partials.tensor()),
                                         .group = group,
                                         .gain_per_column = spec.gain_per_column,
                                         .gain_offset = spec.gain_offset});

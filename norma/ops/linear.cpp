@@ -17,7 +17,7 @@ Var linear(Var x, Var weight, Var bias) {
   require_float(kOp, "x", x);
   require_float(kOp, "weight", weight);
   require_same_type(kOp, x, "weight", weight);
-  require_same_type(kOp, x, "bias", bias);
+  require_vector_type(kOp, x, "bias", bias);
   const Index in = x.shape().cols();
   if (weight.shape().rank() != 2 || weight.shape()[1] != in) {
     throw ShapeError(kOp, "weight", say("(O, I) with I = ", in), weight.shape().text());
@@ -42,7 +42,7 @@ Var linear(Var x, Var weight, Var bias) {
                                   .c = elements<T>(y),
                                   .ldc = out});
     if (bias) {
-      kernels::run(who, kernels::BiasForward<T>{.y = rows<T>(y), .bias = elements<const T>(bias)});
+      kernels::run(who, kernels::BiasForward<T>{.y = rows<T>(y), .bias = elements<const Wide<T>>(bias)});
     }
   });
   tape.pin(x);
@@ -52,7 +52,7 @@ Var linear(Var x, Var weight, Var bias) {
     const WantedRows dx = wanted(b, x);
     const WantedRows dw = wanted(b, weight);
     const WantedRows dbias = wanted(b, bias);
-    const Scratch partials = b.scratch(partial_shape(dy.shape.rows(), out, bool(dbias)), dy.dtype);
+    const Scratch partials = b.scratch(partial_shape(dy.shape.rows(), out, bool(dbias)), wide(dy.dtype));
     dispatch(kOp, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
       const auto xs = rows<const T>(x);
@@ -73,7 +73,7 @@ Var linear(Var x, Var weight, Var bias) {
       }
       if (dw) {
         kernels::run(who,
-                     kernels::Gemm<T>{.trans_a = true,
+                     kernels::Gemm<T, Wide<T>>{.trans_a = true,
                                       .m = out,
                                       .n = in,
                                       .k = dys.rows,
@@ -81,16 +81,16 @@ Var linear(Var x, Var weight, Var bias) {
                                       .lda = dys.stride,
                                       .b = xs.data,
                                       .ldb = xs.stride,
-                                      .c = dw.template data<T>(),
+                                      .c = dw.template data<Wide<T>>(),
                                       .ldc = in,
                                       .beta = beta_of(dw.into)});
       }
       if (dbias) {
         kernels::run(who,
                      kernels::BiasBackward<T>{.dy = dys,
-                                              .dbias = dbias.template data<T>(),
+                                              .dbias = dbias.template data<Wide<T>>(),
                                               .into = dbias.into,
-                                              .partials = elements<T>(partials.tensor())});
+                                              .partials = elements<Wide<T>>(partials.tensor())});
       }
     });
   });

@@ -7,7 +7,7 @@ namespace norma {
 Var qk_rope(Var x, Var gain, const RopeTable& table, QkRopeSpec spec) {
   constexpr std::string_view kOp = "qk_rope";
   table.require(kOp, x, spec.offset);
-  require_same_type(kOp, x, "gain", gain);
+  require_vector_type(kOp, x, "gain", gain);
   const Index cols = x.shape().cols();
   const Index head = table.spec().head;
   const Index gains = spec.gain_per_column ? cols : head;
@@ -25,14 +25,14 @@ Var qk_rope(Var x, Var gain, const RopeTable& table, QkRopeSpec spec) {
   const Index steps = x.shape()[-2];
   const Index offset = spec.offset;
   const Var y = tape.output(x.shape(), x.dtype());
-  const Tensor rstd = tape.saved({x.shape().rows(), cols / head}, x.dtype());
+  const Tensor rstd = tape.saved({x.shape().rows(), cols / head}, wide(x.dtype()));
   dispatch(kOp, x.value(), [&](auto who, auto zero) {
     using T = decltype(zero);
     kernels::run(who,
                  kernels::QkRopeForward<T>{.x = rows<const T>(x),
-                                           .gain = elements<const T>(gain),
+                                           .gain = elements<const Wide<T>>(gain),
                                            .y = rows<T>(y),
-                                           .rstd = elements<T>(rstd),
+                                           .rstd = elements<Wide<T>>(rstd),
                                            .factors = table.factors<T>(steps, offset),
                                            .scaling = scaling});
   });
@@ -43,21 +43,21 @@ Var qk_rope(Var x, Var gain, const RopeTable& table, QkRopeSpec spec) {
     const WantedRows dx = wanted(b, x);
     const WantedRows dgain = wanted(b, gain);
     const Index row_count = dy.shape.rows();
-    const Scratch partials = b.scratch(partial_shape(row_count, gains, bool(dgain)), dy.dtype);
-    const Scratch heads = b.scratch(partial_shape(row_count, 2 * head, true), dy.dtype);
+    const Scratch partials = b.scratch(partial_shape(row_count, gains, bool(dgain)), wide(dy.dtype));
+    const Scratch heads = b.scratch(partial_shape(row_count, 2 * head, true), wide(dy.dtype));
     dispatch(kOp, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::run(who,
                    kernels::QkRopeBackward<T>{.x = rows<const T>(x),
-                                              .gain = elements<const T>(gain),
-                                              .rstd = elements<const T>(rstd),
+                                              .gain = elements<const Wide<T>>(gain),
+                                              .rstd = elements<const Wide<T>>(rstd),
                                               .dy = rows<const T>(dy),
                                               .dx = dx.rows<T>(),
                                               .dx_into = dx.into,
-                                              .dgain = dgain.data<T>(),
+                                              .dgain = dgain.data<Wide<T>>(),
                                               .dgain_into = dgain.into,
-                                              .partials = elements<T>(partials.tensor()),
-                                              .heads = elements<T>(heads.tensor()),
+                                              .partials = elements<Wide<T>>(partials.tensor()),
+                                              .heads = elements<Wide<T>>(heads.tensor()),
                                               .factors = angles->factors<T>(steps, offset),
                                               .scaling = scaling});
     });

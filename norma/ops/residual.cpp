@@ -23,7 +23,7 @@ Var joined(std::string_view op, Var x, Var b, Var lambda, double scale) {
     kernels::run(who,
                  kernels::ResidualForward<T>{.x = rows<const T>(x),
                                              .b = rows<const T>(b),
-                                             .lambda = elements<const T>(lambda),
+                                             .lambda = elements<const Wide<T>>(lambda),
                                              .y = rows<T>(y),
                                              .scale = scale});
   });
@@ -36,19 +36,19 @@ void backward_of_x(std::string_view op, Backward& b, Var x, Var lambda, Var y, d
   const WantedRows dx = wanted(b, x);
   const WantedRows dlambda = wanted(b, lambda);
   const Index cols = dy.shape.cols();
-  const Scratch partials = b.scratch(partial_shape(dy.shape.rows(), cols, bool(dlambda)), dy.dtype);
+  const Scratch partials = b.scratch(partial_shape(dy.shape.rows(), cols, bool(dlambda)), wide(dy.dtype));
   dispatch(op, dy, [&](auto who, auto zero) {
     using T = decltype(zero);
     kernels::run(who,
                  kernels::ColumnGainBackward<T>{
                      .x = dlambda ? rows<const T>(x) : kernels::Rows<const T>{},
-                     .gain = elements<const T>(lambda),
+                     .gain = elements<const Wide<T>>(lambda),
                      .dy = rows<const T>(dy),
                      .dx = dx.rows<T>(),
                      .dx_into = dx.into,
-                     .dgain = dlambda.data<T>(),
+                     .dgain = dlambda.data<Wide<T>>(),
                      .dgain_into = dlambda.into,
-                     .partials = dlambda ? elements<T>(partials.tensor()) : nullptr,
+                     .partials = dlambda ? elements<Wide<T>>(partials.tensor()) : nullptr,
                      .shared = nullptr,
                      .block = 1,
                      .mult = scale});
@@ -76,7 +76,7 @@ Var residual_rscale(Var x, Var b, Var lambda) {
   constexpr std::string_view kOp = "residual_rscale";
   require_sides(kOp, x, b);
   require_float(kOp, "lambda", lambda);
-  require_same_type(kOp, x, "lambda", lambda);
+  require_vector_type(kOp, x, "lambda", lambda);
   require_shape(kOp, "lambda", lambda, {x.shape().cols()});
   const Var y = joined(kOp, x, b, lambda, 1);
   Tape& tape = x.tape();
@@ -95,7 +95,7 @@ Var alerp(Var x, Var b, Var alpha_raw, AlerpSpec spec) {
   constexpr std::string_view kOp = "alerp";
   require_sides(kOp, x, b);
   require_float(kOp, "alpha_raw", alpha_raw);
-  require_same_type(kOp, x, "alpha_raw", alpha_raw);
+  require_vector_type(kOp, x, "alpha_raw", alpha_raw);
   const Index cols = x.shape().cols();
   if (alpha_raw.shape() != Shape{1}) require_shape(kOp, "alpha_raw", alpha_raw, {cols});
   const Index alphas = alpha_raw.shape().count();
@@ -103,16 +103,16 @@ Var alerp(Var x, Var b, Var alpha_raw, AlerpSpec spec) {
   Tape& tape = x.tape();
   const Var y = tape.output(x.shape(), x.dtype());
   {
-    const Scratch coefficients = tape.scratch({kernels::kAlerpForwardRows, cols}, x.dtype());
+    const Scratch coefficients = tape.scratch({kernels::kAlerpForwardRows, cols}, wide(x.dtype()));
     dispatch(kOp, x.value(), [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::run(who,
                    kernels::AlerpForward<T>{.x = rows<const T>(x),
                                             .b = rows<const T>(b),
-                                            .alpha_raw = elements<const T>(alpha_raw),
+                                            .alpha_raw = elements<const Wide<T>>(alpha_raw),
                                             .alphas = alphas,
                                             .y = rows<T>(y),
-                                            .coefficients = elements<T>(coefficients.tensor()),
+                                            .coefficients = elements<Wide<T>>(coefficients.tensor()),
                                             .mult = spec.mult});
     });
   }
@@ -126,26 +126,26 @@ Var alerp(Var x, Var b, Var alpha_raw, AlerpSpec spec) {
     const WantedRows dx = wanted(backward, x);
     const WantedRows db = wanted(backward, b);
     const WantedRows dalpha = wanted(backward, alpha_raw);
-    const Scratch coefficients = backward.scratch({kernels::kAlerpBackwardRows, cols}, dy.dtype);
+    const Scratch coefficients = backward.scratch({kernels::kAlerpBackwardRows, cols}, wide(dy.dtype));
     const Scratch partials =
-        backward.scratch(partial_shape(dy.shape.rows(), cols, bool(dalpha)), dy.dtype);
+        backward.scratch(partial_shape(dy.shape.rows(), cols, bool(dalpha)), wide(dy.dtype));
     dispatch(kOp, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::run(
           who,
           kernels::AlerpBackward<T>{.x = dalpha ? rows<const T>(x) : kernels::Rows<const T>{},
                                     .b = dalpha ? rows<const T>(b) : kernels::Rows<const T>{},
-                                    .alpha_raw = elements<const T>(alpha_raw),
+                                    .alpha_raw = elements<const Wide<T>>(alpha_raw),
                                     .alphas = alphas,
                                     .dy = rows<const T>(dy),
                                     .dx = dx.rows<T>(),
                                     .dx_into = dx.into,
                                     .db = db.rows<T>(),
                                     .db_into = db.into,
-                                    .dalpha = dalpha.data<T>(),
+                                    .dalpha = dalpha.data<Wide<T>>(),
                                     .dalpha_into = dalpha.into,
-                                    .partials = elements<T>(partials.tensor()),
-                                    .coefficients = elements<T>(coefficients.tensor()),
+                                    .partials = elements<Wide<T>>(partials.tensor()),
+                                    .coefficients = elements<Wide<T>>(coefficients.tensor()),
                                     .mult = spec.mult});
     });
   });

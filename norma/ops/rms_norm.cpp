@@ -8,7 +8,7 @@ namespace norma {
 Var rms_norm(Var x, Var gain, RmsNormSpec spec) {
   constexpr std::string_view kOp = "rms_norm";
   require_float(kOp, "x", x);
-  require_same_type(kOp, x, "gain", gain);
+  require_vector_type(kOp, x, "gain", gain);
   const Index cols = x.shape().cols();
   const Index group = spec.group == 0 ? cols : spec.group;
   require_divides(kOp, "group", group, "the width", cols);
@@ -16,14 +16,14 @@ Var rms_norm(Var x, Var gain, RmsNormSpec spec) {
 
   Tape& tape = x.tape();
   const Var y = tape.output(x.shape(), x.dtype());
-  const Tensor rstd = tape.saved({x.shape().rows(), cols / group}, x.dtype());
+  const Tensor rstd = tape.saved({x.shape().rows(), cols / group}, wide(x.dtype()));
   dispatch(kOp, x.value(), [&](auto who, auto zero) {
     using T = decltype(zero);
     kernels::run(who,
                  kernels::RmsNormForward<T>{.x = rows<const T>(x),
-                                            .gain = elements<const T>(gain),
+                                            .gain = elements<const Wide<T>>(gain),
                                             .y = rows<T>(y),
-                                            .rstd = elements<T>(rstd),
+                                            .rstd = elements<Wide<T>>(rstd),
                                             .group = group,
                                             .gain_per_column = spec.gain_per_column,
                                             .gain_offset = spec.gain_offset,
@@ -37,19 +37,19 @@ Var rms_norm(Var x, Var gain, RmsNormSpec spec) {
     const WantedRows dgain = wanted(b, gain);
     const Index gains = spec.gain_per_column ? cols : group;
     const Scratch partials =
-        b.scratch(partial_shape(dy.shape.rows(), gains, bool(dgain)), dy.dtype);
+        b.scratch(partial_shape(dy.shape.rows(), gains, bool(dgain)), wide(dy.dtype));
     dispatch(kOp, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::run(who,
                    kernels::RmsNormBackward<T>{.x = rows<const T>(x),
-                                               .gain = elements<const T>(gain),
-                                               .rstd = elements<const T>(rstd),
+                                               .gain = elements<const Wide<T>>(gain),
+                                               .rstd = elements<const Wide<T>>(rstd),
                                                .dy = rows<const T>(dy),
                                                .dx = dx.rows<T>(),
                                                .dx_into = dx.into,
-                                               .dgain = dgain.data<T>(),
+                                               .dgain = dgain.data<Wide<T>>(),
                                                .dgain_into = dgain.into,
-                                               .partials = elements<T>(partials.tensor()),
+                                               .partials = elements<Wide<T>>(partials.tensor()),
                                                .group = group,
                                                .gain_per_column = spec.gain_per_column,
                                                .gain_offset = spec.gain_offset});

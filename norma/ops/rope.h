@@ -38,7 +38,7 @@ class RopeTable {
   template <class T>
   kernels::RopeFactors<T> factors(Index steps, Index offset) const {
     return {
-        cosine().as<const T>(), sine().as<const T>(), spec_.head / 2, steps, offset, spec_.layout};
+        cosine().as<const Wide<T>>(), sine().as<const Wide<T>>(), spec_.head / 2, steps, offset, spec_.layout};
   }
   /// Throws when x (..., T, C) at `offset` does not fit this table; `op` complains.
   void require(std::string_view op, Var x, Index offset) const;

@@ -57,7 +57,7 @@ Var prepend_token(Var x, Var token) {
   constexpr std::string_view kOp = "prepend_token";
   require_sequences(kOp, x);
   require_float(kOp, "token", token);
-  require_same_type(kOp, x, "token", token);
+  require_vector_type(kOp, x, "token", token);
   const Shape shape = x.shape();
   require_shape(kOp, "token", token, {shape[2]});
   const Index tokens = shape[1];
@@ -68,7 +68,7 @@ Var prepend_token(Var x, Var token) {
     using T = decltype(zero);
     kernels::run(who,
                  kernels::PrependForward<T>{.x = rows<const T>(x),
-                                            .token = elements<const T>(token),
+                                            .token = elements<const Wide<T>>(token),
                                             .y = rows<T>(y),
                                             .tokens = tokens});
   });
@@ -82,7 +82,7 @@ Var prepend_token(Var x, Var token) {
                    kernels::PrependBackward<T>{.dy = rows<const T>(dy),
                                                .dx = dx.rows<T>(),
                                                .dx_into = dx.into,
-                                               .dtoken = dtoken.data<T>(),
+                                               .dtoken = dtoken.data<Wide<T>>(),
                                                .dtoken_into = dtoken.into,
                                                .tokens = tokens});
     });
@@ -115,7 +115,7 @@ Var add_positions(Var x, Var positions) {
         using T = decltype(zero);
         kernels::run(who,
                      kernels::PositionSum<T>{.dy = rows<const T>(dy),
-                                             .sums = dpositions.data<T>(),
+                                             .sums = dpositions.data<Wide<T>>(),
                                              .into = dpositions.into,
                                              .table_rows = tokens,
                                              .first = 0,

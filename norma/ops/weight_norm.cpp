@@ -8,7 +8,7 @@ namespace norma {
 Var weight_norm(Var v, Var g, WeightNormSpec spec) {
   constexpr std::string_view kOp = "weight_norm";
   require_float(kOp, "v", v);
-  require_same_type(kOp, v, "g", g);
+  require_vector_type(kOp, v, "g", g);
   if (v.shape().rank() != 2) {
     throw ShapeError(kOp, "v", "a matrix (rows, columns)", v.shape().text());
   }
@@ -17,15 +17,15 @@ Var weight_norm(Var v, Var g, WeightNormSpec spec) {
   require_shape(kOp, "g", g, {vectors});
 
   Tape& tape = v.tape();
-  const Var w = tape.output(v.shape(), v.dtype());
-  const Tensor norm = tape.saved({vectors}, v.dtype());
+  const Var w = tape.output(v.shape(), v.dtype(), wide(v.dtype()));
+  const Tensor norm = tape.saved({vectors}, wide(v.dtype()));
   dispatch(kOp, v.value(), [&](auto who, auto zero) {
     using T = decltype(zero);
     kernels::run(who,
                  kernels::WeightNormForward<T>{.v = rows<const T>(v),
-                                               .g = elements<const T>(g),
+                                               .g = elements<const Wide<T>>(g),
                                                .w = rows<T>(w),
-                                               .norm = elements<T>(norm),
+                                               .norm = elements<Wide<T>>(norm),
                                                .columns = columns});
   });
   tape.pin(v);
@@ -34,16 +34,16 @@ Var weight_norm(Var v, Var g, WeightNormSpec spec) {
     const Tensor dw = b.grad(w);
     const WantedRows dv = wanted(b, v);
     const WantedRows dg = wanted(b, g);
-    dispatch(kOp, dw, [&](auto who, auto zero) {
+    dispatch(kOp, v.value(), [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::run(who,
                    kernels::WeightNormBackward<T>{.v = rows<const T>(v),
-                                                  .g = elements<const T>(g),
-                                                  .norm = elements<const T>(norm),
-                                                  .dw = rows<const T>(dw),
-                                                  .dv = dv.rows<T>(),
+                                                  .g = elements<const Wide<T>>(g),
+                                                  .norm = elements<const Wide<T>>(norm),
+                                                  .dw = rows<const Wide<T>>(dw),
+                                                  .dv = dv.rows<Wide<T>>(),
                                                   .dv_into = dv.into,
-                                                  .dg = dg.data<T>(),
+                                                  .dg = dg.data<Wide<T>>(),
                                                   .dg_into = dg.into,
                                                   .columns = columns});
     });

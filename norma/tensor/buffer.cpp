@@ -12,6 +12,7 @@
 
 #include "norma/base/error.h"
 #include "norma/base/text.h"
+#include "norma/device/device.h"
 #include "norma/tensor/planning.h"
 
 namespace norma {
@@ -22,7 +23,9 @@ std::size_t machine_memory() {
 }
 
 void FreeMemory::operator()(std::byte* memory) const {
-  if (mapped > 0) {
+  if (from == From::gpu) {
+    device::release(memory);
+  } else if (from == From::pages) {
     // What an arena has poisoned would stay so for whoever gets these addresses next.
 #if defined(__SANITIZE_ADDRESS__)
     ASAN_UNPOISON_MEMORY_REGION(memory, mapped);
@@ -54,10 +57,12 @@ std::byte* map_pages(std::size_t bytes) {
 }  // namespace
 
 Buffer::Buffer(std::size_t bytes, Device device) : bytes_(bytes), device_(device) {
-  if (device.kind != DeviceKind::cpu) {
-    throw RequestError("this build has no CUDA device; use device cpu.");
-  }
   if (bytes == 0) return;
+  if (device.kind == DeviceKind::cuda && !planning()) {
+    memory_ = {static_cast<std::byte*>(device::allocate(bytes)),
+               FreeMemory{.from = FreeMemory::From::gpu}};
+    return;
+  }
   if (bytes > machine_memory() && !planning()) {
     throw MemoryError(say("wanted ",
                           human_bytes(static_cast<double>(bytes)),
@@ -81,7 +86,8 @@ Buffer::Buffer(std::size_t bytes, Device device) : bytes_(bytes), device_(device
                           human_bytes(static_cast<double>(bytes)),
                           "; use a smaller model, batch or context."));
   }
-  memory_ = {memory, FreeMemory{mapped}};
+  const auto from = mapped > 0 ? FreeMemory::From::pages : FreeMemory::From::heap;
+  memory_ = {memory, FreeMemory{from, mapped}};
 }
 
 OwnedTensor::OwnedTensor(Shape shape, DType dtype, Device device)

@@ -18,7 +18,9 @@ constexpr std::size_t aligned_bytes(std::size_t bytes) {
 }
 
 struct FreeMemory {
-  std::size_t mapped = 0;  // bytes to unmap; 0: from the heap
+  enum class From : std::uint8_t { heap, pages, gpu };
+  From from = From::heap;
+  std::size_t mapped = 0;  // bytes of pages
   void operator()(std::byte* memory) const;
 };
 

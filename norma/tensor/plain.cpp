@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "norma/base/bf16.h"
 #include "norma/base/error.h"
 #include "norma/base/text.h"
+#include "norma/device/device.h"
+#include "norma/tensor/buffer.h"
 #include "norma/tensor/planning.h"
 
 namespace norma {
@@ -29,8 +32,59 @@ void with_type(DType dtype, F&& f) {
     case DType::i32:
       return f(std::int32_t{});
     case DType::bf16:
-      throw Error("bf16 tensors are not supported on the CPU.");
+      return f(Bf16{});
   }
+}
+
+// bf16 is a type to store in: on the CPU it is filled, copied and converted, and no more.
+double as_double(Bf16 value) { return static_cast<double>(to_float(value)); }
+template <class T>
+double as_double(T value) {
+  return static_cast<double>(value);
+}
+template <class To, class From>
+To converted(From value) {
+  if constexpr (std::is_same_v<To, From>) {
+    return value;
+  } else if constexpr (std::is_same_v<To, Bf16>) {
+    return to_bf16(static_cast<float>(value));
+  } else if constexpr (std::is_same_v<From, Bf16>) {
+    return static_cast<To>(to_float(value));
+  } else {
+    return static_cast<To>(value);
+  }
+}
+template <class F>
+void with_number_type(const char* what, DType dtype, F&& f) {
+  with_type(dtype, [&](auto zero) {
+    if constexpr (std::is_same_v<decltype(zero), Bf16>) {
+      throw Error(say(what, ": bf16 has no arithmetic on the CPU."));
+    } else {
+      f(zero);
+    }
+  });
+}
+
+bool on_gpu(const Tensor& tensor) { return tensor.device.kind == DeviceKind::cuda; }
+device::Matrix matrix(const Tensor& tensor) {
+  return {tensor.data, tensor.dtype, tensor.shape.rows(), tensor.shape.cols(), tensor.row_stride};
+}
+
+/// The same numbers in fresh, contiguous memory of the CPU, still in their type.
+OwnedTensor brought_home(const Tensor& from) {
+  OwnedTensor packed(from.shape, from.dtype, from.device);
+  device::put(matrix(from), matrix(packed.tensor));
+  OwnedTensor home(from.shape, from.dtype);
+  device::copy_out(home.tensor.data, packed.tensor.data, home.tensor.bytes());
+  return home;
+}
+void send(const Tensor& from, const Tensor& to) {
+  OwnedTensor packed(from.shape, from.dtype);
+  convert(from, packed.tensor);
+  OwnedTensor there(from.shape, from.dtype, to.device);
+  device::copy_in(there.tensor.data, packed.tensor.data, packed.tensor.bytes());
+  device::put(matrix(there.tensor), matrix(to));
+  device::synchronize();  // before the memory in between goes back
 }
 
 // Rows are split over threads only where the work repays the start of a parallel region.
@@ -57,24 +111,29 @@ void for_rows(const Tensor& to, const Tensor& from, F&& f) {
 }  // namespace
 
 void fill(const Tensor& to, double value) {
+  if (planning()) return;
+  if (on_gpu(to)) return device::fill(matrix(to), value);
   with_type(to.dtype, [&](auto zero) {
     using T = decltype(zero);
     for_rows<T, T>(
-        to, to, [&](T* out, const T*, Index n) { std::fill(out, out + n, static_cast<T>(value)); });
+        to, to, [&](T* out, const T*, Index n) { std::fill(out, out + n, converted<T>(value)); });
   });
 }
 
 void copy(const Tensor& from, const Tensor& to) {
   check_same("copy", from, to);
-  with_type(to.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    for_rows<T, T>(to, from, [](T* out, const T* in, Index n) { std::copy(in, in + n, out); });
-  });
+  if (from.dtype != to.dtype) {
+    throw RequestError(
+        say("copy: ", name_of(from.dtype), " does not fit ", name_of(to.dtype), "."));
+  }
+  convert(from, to);
 }
 
 void add(const Tensor& from, const Tensor& to) {
   check_same("add", from, to);
-  with_type(to.dtype, [&](auto zero) {
+  if (planning()) return;
+  if (on_gpu(to)) return device::add_scaled(matrix(from), 1, matrix(to));
+  with_number_type("add", to.dtype, [&](auto zero) {
     using T = decltype(zero);
     for_rows<T, T>(to, from, [](T* out, const T* in, Index n) {
       for (Index i = 0; i < n; ++i) out[i] += in[i];
@@ -84,7 +143,9 @@ void add(const Tensor& from, const Tensor& to) {
 
 void add_scaled(const Tensor& from, double factor, const Tensor& to) {
   check_same("add_scaled", from, to);
-  with_type(to.dtype, [&](auto zero) {
+  if (planning()) return;
+  if (on_gpu(to)) return device::add_scaled(matrix(from), factor, matrix(to));
+  with_number_type("add_scaled", to.dtype, [&](auto zero) {
     using T = decltype(zero);
     for_rows<T, T>(to, from, [&](T* out, const T* in, Index n) {
       for (Index i = 0; i < n; ++i) out[i] += static_cast<T>(factor) * in[i];
@@ -93,7 +154,9 @@ void add_scaled(const Tensor& from, double factor, const Tensor& to) {
 }
 
 void scale(const Tensor& to, double factor) {
-  with_type(to.dtype, [&](auto zero) {
+  if (planning()) return;
+  if (on_gpu(to)) return device::scale(matrix(to), factor);
+  with_number_type("scale", to.dtype, [&](auto zero) {
     using T = decltype(zero);
     for_rows<T, T>(to, to, [&](T* out, const T*, Index n) {
       for (Index i = 0; i < n; ++i) out[i] *= static_cast<T>(factor);
@@ -103,26 +166,31 @@ void scale(const Tensor& to, double factor) {
 
 void convert(const Tensor& from, const Tensor& to) {
   check_same("convert", from, to);
+  if (planning()) return;
+  if (on_gpu(from) && on_gpu(to)) return device::put(matrix(from), matrix(to));
+  if (on_gpu(from)) return convert(brought_home(from).tensor, to);
+  if (on_gpu(to)) return send(from, to);
   with_type(to.dtype, [&](auto to_zero) {
     using To = decltype(to_zero);
     with_type(from.dtype, [&](auto from_zero) {
       using From = decltype(from_zero);
       for_rows<To, From>(to, from, [](To* out, const From* in, Index n) {
-        for (Index i = 0; i < n; ++i) out[i] = static_cast<To>(in[i]);
+        for (Index i = 0; i < n; ++i) out[i] = converted<To>(in[i]);
       });
     });
   });
 }
 
 bool all_finite(const Tensor& tensor) {
-  if (tensor.dtype == DType::i32) return true;
+  if (planning() || tensor.dtype == DType::i32) return true;
+  if (on_gpu(tensor)) return device::all_finite(matrix(tensor));
   bool finite = true;
   with_type(tensor.dtype, [&](auto zero) {
     using T = decltype(zero);
     const T* data = tensor.as<const T>();
     for (Index r = 0; r < tensor.shape.rows() && finite; ++r) {
       for (Index c = 0; c < tensor.shape.cols(); ++c) {
-        finite = finite && std::isfinite(static_cast<double>(data[r * tensor.row_stride + c]));
+        finite = finite && std::isfinite(as_double(data[r * tensor.row_stride + c]));
       }
     }
   });

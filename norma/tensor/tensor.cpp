@@ -1,7 +1,9 @@
 #include "norma/tensor/tensor.h"
 
+#include "norma/base/bf16.h"
 #include "norma/base/error.h"
 #include "norma/base/text.h"
+#include "norma/device/device.h"
 
 namespace norma {
 
@@ -57,37 +59,62 @@ Tensor Tensor::columns(Index begin, Index width) const {
   return part;
 }
 
-double value_at(const Tensor& tensor, Index row, Index col) {
-  const Index at = row * tensor.row_stride + col;
-  switch (tensor.dtype) {
+namespace {
+
+/// Calls f(one element of type T).
+template <class F>
+void with_element(DType dtype, void* element, F&& f) {
+  switch (dtype) {
     case DType::f32:
-      return static_cast<double>(tensor.as<const float>()[at]);
+      return f(*static_cast<float*>(element));
     case DType::f64:
-      return tensor.as<const double>()[at];
+      return f(*static_cast<double*>(element));
     case DType::i32:
-      return static_cast<double>(tensor.as<const std::int32_t>()[at]);
+      return f(*static_cast<std::int32_t*>(element));
     case DType::bf16:
-      break;
+      return f(*static_cast<Bf16*>(element));
   }
-  throw Error("reading single bf16 values is not supported on the CPU.");
+}
+
+void* address_of(const Tensor& tensor, Index row, Index col) {
+  return static_cast<std::byte*>(tensor.data) +
+         static_cast<std::size_t>(row * tensor.row_stride + col) * size_of(tensor.dtype);
+}
+
+bool on_gpu(const Tensor& tensor) { return tensor.device.kind == DeviceKind::cuda; }
+
+double as_double(Bf16 element) { return static_cast<double>(to_float(element)); }
+template <class T>
+double as_double(T element) {
+  return static_cast<double>(element);
+}
+void assign(Bf16& element, double value) { element = to_bf16(static_cast<float>(value)); }
+template <class T>
+void assign(T& element, double value) {
+  element = static_cast<T>(value);
+}
+
+}  // namespace
+
+double value_at(const Tensor& tensor, Index row, Index col) {
+  void* element = address_of(tensor, row, col);
+  double copied = 0;  // large enough for any type
+  if (on_gpu(tensor)) {
+    device::copy_out(&copied, element, size_of(tensor.dtype));
+    element = &copied;
+  }
+  double value = 0;
+  with_element(tensor.dtype, element, [&](auto& at) { value = as_double(at); });
+  return value;
 }
 
 void set_value(const Tensor& tensor, Index row, Index col, double value) {
-  const Index at = row * tensor.row_stride + col;
-  switch (tensor.dtype) {
-    case DType::f32:
-      tensor.as<float>()[at] = static_cast<float>(value);
-      return;
-    case DType::f64:
-      tensor.as<double>()[at] = value;
-      return;
-    case DType::i32:
-      tensor.as<std::int32_t>()[at] = static_cast<std::int32_t>(value);
-      return;
-    case DType::bf16:
-      break;
-  }
-  throw Error("writing single bf16 values is not supported on the CPU.");
+  void* element = address_of(tensor, row, col);
+  double copied = 0;
+  with_element(tensor.dtype, on_gpu(tensor) ? &copied : element, [&](auto& at) {
+    assign(at, value);
+  });
+  if (on_gpu(tensor)) device::copy_in(element, &copied, size_of(tensor.dtype));
 }
 
 }  // namespace norma

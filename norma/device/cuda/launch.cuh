@@ -1,0 +1,41 @@
+// Launching kernels: the grid is checked, and so is what the launch answers.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include "norma/base/bf16.h"
+#include "norma/device/cuda/runtime.h"
+
+namespace norma::device {
+
+/// kernel<<<blocks, threads, shared>>>(arguments...) on the stream.
+template <class... Parameters, class... Arguments>
+void launch(const char* what,
+            dim3 blocks,
+            dim3 threads,
+            std::size_t shared,
+            void (*kernel)(Parameters...),
+            Arguments&&... arguments) {
+  if (blocks.x == 0 || blocks.y == 0 || blocks.z == 0) return;
+  kernel<<<blocks, threads, shared, stream()>>>(static_cast<Parameters>(arguments)...);
+  check(cudaGetLastError(), what);
+}
+
+/// Blocks of `threads` for `count` items, at most `most`: kernels walk on in strides of the grid.
+inline unsigned blocks_for(Index count, int threads, Index most = Index{1} << 20) {
+  const Index wanted = (count + threads - 1) / threads;
+  return static_cast<unsigned>(wanted < most ? wanted : most);
+}
+
+// Stored and computed types. Kernels load into float (double for sums that need it) and round once
+// when they store.
+__device__ inline float load(float value) { return value; }
+__device__ inline float load(Bf16 value) {
+  return __uint_as_float(static_cast<unsigned>(value.bits) << 16);
+}
+__device__ inline void store(float& to, float value) { to = value; }
+__device__ inline void store(Bf16& to, float value) {
+  to.bits = __bfloat16_as_ushort(__float2bfloat16_rn(value));
+}
+
+}  // namespace norma::device

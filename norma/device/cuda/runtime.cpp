@@ -1,0 +1,104 @@
+#include "norma/device/cuda/runtime.h"
+
+#include "norma/base/error.h"
+#include "norma/base/text.h"
+#include "norma/device/device.h"
+
+namespace norma::device {
+
+void check(cudaError_t code, std::string_view doing) {
+  if (code == cudaSuccess) return;
+  const cudaError_t later = cudaDeviceSynchronize();  // sticky errors come back again
+  throw Error(say("CUDA: ",
+                  doing,
+                  " failed: ",
+                  cudaGetErrorString(code),
+                  " (",
+                  cudaGetErrorName(code),
+                  ").",
+                  later == cudaSuccess ? "" : " The GPU cannot be used by this process any more."));
+}
+
+namespace {
+
+struct Context {
+  cudaStream_t queue = nullptr;
+  cudaDeviceProp properties{};
+
+  Context() {
+    int count = 0;
+    const cudaError_t found = cudaGetDeviceCount(&count);
+    if (found != cudaSuccess || count == 0) {
+      throw RequestError(say("there is no GPU that CUDA can use (",
+                             found != cudaSuccess ? cudaGetErrorString(found) : "none found",
+                             "); use device cpu."));
+    }
+    check(cudaSetDevice(0), "choosing the GPU");
+    check(cudaGetDeviceProperties(&properties, 0), "asking what the GPU is");
+    check(cudaStreamCreateWithFlags(&queue, cudaStreamNonBlocking), "making a stream");
+  }
+};
+
+/// Never destroyed: the driver may be gone before static objects are.
+const Context& context() {
+  static const Context* const kContext = new Context;
+  return *kContext;
+}
+
+}  // namespace
+
+cudaStream_t stream() { return context().queue; }
+int multiprocessors() { return context().properties.multiProcessorCount; }
+
+bool available() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
+}
+
+Info info() {
+  Info info;
+  info.name = context().properties.name;
+  info.multiprocessors = multiprocessors();
+  check(cudaMemGetInfo(&info.free_bytes, &info.total_bytes), "asking for the GPU's memory");
+  int driver = 0;
+  check(cudaDriverGetVersion(&driver), "asking for the driver");
+  info.driver = say(driver / 1000, ".", driver % 1000 / 10);
+  return info;
+}
+
+void* allocate(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  stream();
+  void* memory = nullptr;
+  if (cudaMalloc(&memory, bytes) != cudaSuccess) {
+    cudaGetLastError();  // it is answered here
+    const Info now = info();
+    throw MemoryError(say("wanted ",
+                          human_bytes(static_cast<double>(bytes)),
+                          " on the GPU, which has ",
+                          human_bytes(static_cast<double>(now.free_bytes)),
+                          " free of ",
+                          human_bytes(static_cast<double>(now.total_bytes)),
+                          "; use a smaller train.micro_batch, train.recompute=true, a smaller "
+                          "model.context or a smaller model."));
+  }
+  check(cudaMemsetAsync(memory, 0, bytes, stream()), "clearing memory");
+  return memory;
+}
+
+void release(void* memory) noexcept { cudaFree(memory); }
+
+void synchronize() { check(cudaStreamSynchronize(stream()), "waiting for the GPU"); }
+
+void copy_in(void* to, const void* host, std::size_t bytes) {
+  check(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, stream()), "copying to the GPU");
+  synchronize();
+}
+
+void copy_out(void* host, const void* from, std::size_t bytes) {
+  check(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, stream()),
+        "copying from the GPU");
+  synchronize();
+}
+
+}  // namespace norma::device

@@ -1,0 +1,57 @@
+// The GPU as a place for numbers: memory, copies, and the few plain things done to whole tensors.
+// Everything is queued in the order of calls on one stream; what hands a value to the host waits.
+// Built with CUDA, cuda/ answers; without, no_cuda.cpp does, and says so.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "norma/base/types.h"
+
+namespace norma::device {
+
+/// Whether this build has kernels for a GPU; CMake knows.
+inline constexpr bool kBuiltWithCuda = NORMA_BUILT_WITH_CUDA;
+
+/// Whether there is a GPU that this build can use.
+bool available();
+
+struct Info {
+  std::string name;
+  std::size_t total_bytes = 0;
+  std::size_t free_bytes = 0;
+  int multiprocessors = 0;
+  std::string driver;  // "13.0"
+};
+/// Throws RequestError with the reason where there is none.
+Info info();
+
+/// Zero-filled memory. Throws MemoryError that says how much was wanted and how much is free.
+void* allocate(std::size_t bytes);
+void release(void* memory) noexcept;
+
+/// Waits until everything queued is done; throws what went wrong there.
+void synchronize();
+
+/// Queued. Host memory may be reused when the call returns.
+void copy_in(void* to, const void* host, std::size_t bytes);
+/// Waits.
+void copy_out(void* host, const void* from, std::size_t bytes);
+
+/// Rows of elements in device memory, `stride` elements apart.
+struct Matrix {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  Index rows = 0;
+  Index cols = 0;
+  Index stride = 0;
+};
+void fill(const Matrix& to, double value);
+/// to = from, or to += from·factor. Types may differ.
+void put(const Matrix& from, const Matrix& to);
+void add_scaled(const Matrix& from, double factor, const Matrix& to);
+void scale(const Matrix& to, double factor);
+/// Waits.
+bool all_finite(const Matrix& matrix);
+
+}  // namespace norma::device

@@ -1,0 +1,29 @@
+// The GPU of a build without CUDA.
+#include "norma/base/error.h"
+#include "norma/device/device.h"
+
+namespace norma::device {
+
+namespace {
+
+[[noreturn]] void refuse() {
+  throw RequestError(
+      "this build has no CUDA; build the preset cuda (./run build cuda), or use device cpu.");
+}
+
+}  // namespace
+
+bool available() { return false; }
+Info info() { refuse(); }
+void* allocate(std::size_t) { refuse(); }
+void release(void*) noexcept {}
+void synchronize() { refuse(); }
+void copy_in(void*, const void*, std::size_t) { refuse(); }
+void copy_out(void*, const void*, std::size_t) { refuse(); }
+void fill(const Matrix&, double) { refuse(); }
+void put(const Matrix&, const Matrix&) { refuse(); }
+void add_scaled(const Matrix&, double, const Matrix&) { refuse(); }
+void scale(const Matrix&, double) { refuse(); }
+bool all_finite(const Matrix&) { refuse(); }
+
+}  // namespace norma::device

@@ -1,0 +1,234 @@
+// Matrix products through cuBLASLt. Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ, so the factors
+// change places. For every shape the library's candidates are timed once and the fastest stays; all
+// of them add in a fixed order, so the bits of a shape are the same in every call.
+#include "norma/kernels/gemm.h"
+
+#include <cublasLt.h>
+
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "norma/base/bf16.h"
+#include "norma/base/error.h"
+#include "norma/base/text.h"
+#include "norma/device/cuda/runtime.h"
+#include "norma/device/device.h"
+
+namespace norma::kernels {
+
+namespace {
+
+void check(cublasStatus_t status, std::string_view doing) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw Error(say("cuBLASLt: ", doing, " failed: ", cublasGetStatusString(status), "."));
+}
+
+template <class T>
+constexpr cudaDataType_t kCudaType = CUDA_R_32F;
+template <>
+constexpr cudaDataType_t kCudaType<Bf16> = CUDA_R_16BF;
+
+struct Free {
+  void operator()(cublasLtMatmulDescOpaque_t* p) const { cublasLtMatmulDescDestroy(p); }
+  void operator()(cublasLtMatrixLayoutOpaque_t* p) const { cublasLtMatrixLayoutDestroy(p); }
+  void operator()(cublasLtMatmulPreferenceOpaque_t* p) const { cublasLtMatmulPreferenceDestroy(p); }
+};
+template <class T>
+using Owned = std::unique_ptr<T, Free>;
+
+Owned<cublasLtMatrixLayoutOpaque_t> layout(cudaDataType_t type, Index rows, Index cols, Index ld) {
+  cublasLtMatrixLayout_t made = nullptr;
+  check(cublasLtMatrixLayoutCreate(&made,
+                                   type,
+                                   static_cast<std::uint64_t>(rows),
+                                   static_cast<std::uint64_t>(cols),
+                                   ld),
+        "describing a matrix");
+  return Owned<cublasLtMatrixLayoutOpaque_t>(made);
+}
+
+/// One shape, ready to be multiplied.
+struct Plan {
+  Owned<cublasLtMatmulDescOpaque_t> product;
+  Owned<cublasLtMatrixLayoutOpaque_t> a, b, c;
+  cublasLtMatmulAlgo_t algorithm{};
+};
+
+// Hopper's own kernels want 32 MiB at most.
+constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
+
+struct Library {
+  cublasLtHandle_t handle = nullptr;
+  void* workspace = nullptr;
+
+  Library() {
+    check(cublasLtCreate(&handle), "starting");
+    workspace = device::allocate(kWorkspaceBytes);
+  }
+};
+const Library& library() {
+  static const Library* const kLibrary = new Library;  // never destroyed: the driver may be gone
+  return *kLibrary;
+}
+
+template <class T, class Result>
+cublasStatus_t multiply(const Plan& plan,
+                        const cublasLtMatmulAlgo_t& algorithm,
+                        const Gemm<T, Result>& g,
+                        Result* c,
+                        float beta) {
+  const auto alpha = static_cast<float>(g.alpha);
+  return cublasLtMatmul(library().handle,
+                        plan.product.get(),
+                        &alpha,
+                        g.b,
+                        plan.b.get(),
+                        g.a,
+                        plan.a.get(),
+                        &beta,
+                        c,
+                        plan.c.get(),
+                        c,
+                        plan.c.get(),
+                        &algorithm,
+                        library().workspace,
+                        kWorkspaceBytes,
+                        device::stream());
+}
+
+/// Milliseconds of one product, the best of a few.
+template <class T, class Result>
+float timed(const Plan& plan,
+            const cublasLtMatmulAlgo_t& algorithm,
+            const Gemm<T, Result>& g,
+            Result* scratch) {
+  constexpr int kRepeats = 3;
+  cudaEvent_t start = nullptr;
+  cudaEvent_t stop = nullptr;
+  device::check(cudaEventCreate(&start), "making an event");
+  device::check(cudaEventCreate(&stop), "making an event");
+  float best = -1;
+  for (int i = 0; i <= kRepeats; ++i) {
+    device::check(cudaEventRecord(start, device::stream()), "timing");
+    if (multiply(plan, algorithm, g, scratch, 0.0f) != CUBLAS_STATUS_SUCCESS) break;
+    device::check(cudaEventRecord(stop, device::stream()), "timing");
+    device::check(cudaEventSynchronize(stop), "timing");
+    float ms = 0;
+    device::check(cudaEventElapsedTime(&ms, start, stop), "timing");
+    if (i > 0 && (best < 0 || ms < best)) best = ms;  // the first call warms up
+  }
+  cudaEventDestroy(start);
+  cudaEventDestroy(stop);
+  return best;
+}
+
+template <class T, class Result>
+void choose_algorithm(Plan& plan, const Gemm<T, Result>& g) {
+  cublasLtMatmulPreference_t made = nullptr;
+  check(cublasLtMatmulPreferenceCreate(&made), "describing preferences");
+  const Owned<cublasLtMatmulPreferenceOpaque_t> preference(made);
+  check(cublasLtMatmulPreferenceSetAttribute(preference.get(),
+                                             CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                             &kWorkspaceBytes,
+                                             sizeof kWorkspaceBytes),
+        "describing preferences");
+  constexpr int kCandidates = 8;
+  cublasLtMatmulHeuristicResult_t found[kCandidates];
+  int count = 0;
+  check(cublasLtMatmulAlgoGetHeuristic(library().handle,
+                                       plan.product.get(),
+                                       plan.b.get(),
+                                       plan.a.get(),
+                                       plan.c.get(),
+                                       plan.c.get(),
+                                       preference.get(),
+                                       kCandidates,
+                                       found,
+                                       &count),
+        "looking for a kernel");
+  if (count == 0) {
+    throw Error(say("cuBLASLt has no kernel for a product of ", g.m, " x ", g.k, " x ", g.n, "."));
+  }
+  plan.algorithm = found[0].algo;
+  // Small products take microseconds either way; timing them would only add noise.
+  constexpr double kWorthTiming = 1e8;
+  const double work = static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
+  if (count == 1 || work < kWorthTiming) return;
+  const auto bytes = static_cast<std::size_t>((g.m - 1) * g.ldc + g.n) * sizeof(Result);
+  auto* scratch = static_cast<Result*>(device::allocate(bytes));
+  float best = -1;
+  for (int i = 0; i < count; ++i) {
+    const float ms = timed(plan, found[i].algo, g, scratch);
+    if (ms > 0 && (best < 0 || ms < best)) {
+      best = ms;
+      plan.algorithm = found[i].algo;
+    }
+  }
+  device::release(scratch);
+}
+
+template <class T, class Result>
+Plan make_plan(const Gemm<T, Result>& g) {
+  Plan plan;
+  cublasLtMatmulDesc_t made = nullptr;
+  // f32 stays f32: TF32 would keep ten bits.
+  check(cublasLtMatmulDescCreate(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
+  plan.product.reset(made);
+  const cublasOperation_t op_a = g.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const cublasOperation_t op_b = g.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+  // The library's A is our B.
+  check(cublasLtMatmulDescSetAttribute(made, CUBLASLT_MATMUL_DESC_TRANSA, &op_b, sizeof op_b),
+        "describing a product");
+  check(cublasLtMatmulDescSetAttribute(made, CUBLASLT_MATMUL_DESC_TRANSB, &op_a, sizeof op_a),
+        "describing a product");
+  plan.a = layout(kCudaType<T>, g.trans_a ? g.m : g.k, g.trans_a ? g.k : g.m, g.lda);
+  plan.b = layout(kCudaType<T>, g.trans_b ? g.k : g.n, g.trans_b ? g.n : g.k, g.ldb);
+  plan.c = layout(kCudaType<Result>, g.n, g.m, g.ldc);
+  choose_algorithm(plan, g);
+  return plan;
+}
+
+int alignment_class(const void* pointer) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  for (const int align : {256, 128, 64, 32, 16}) {
+    if (address % static_cast<std::uintptr_t>(align) == 0) return align;
+  }
+  return 1;
+}
+
+/// Plans by shape. Addresses count as far as their alignment lets a kernel be used.
+template <class T, class Result>
+const Plan& plan_of(const Gemm<T, Result>& g) {
+  using Key = std::tuple<bool, bool, Index, Index, Index, Index, Index, Index, int, int, int>;
+  static auto* const kPlans = new std::map<Key, Plan>;
+  const Key key{g.trans_a,
+                g.trans_b,
+                g.m,
+                g.n,
+                g.k,
+                g.lda,
+                g.ldb,
+                g.ldc,
+                alignment_class(g.a),
+                alignment_class(g.b),
+                alignment_class(g.c)};
+  const auto at = kPlans->find(key);
+  if (at != kPlans->end()) return at->second;
+  return kPlans->emplace(key, make_plan(g)).first->second;
+}
+
+}  // namespace
+
+template <class T, class Result>
+void run(Cuda, const Gemm<T, Result>& g) {
+  const Plan& plan = plan_of(g);
+  check(multiply(plan, plan.algorithm, g, g.c, static_cast<float>(g.beta)), "multiplying");
+}
+
+template void run(Cuda, const Gemm<float>& g);
+template void run(Cuda, const Gemm<Bf16>& g);
+template void run(Cuda, const Gemm<Bf16, float>& g);
+
+}  // namespace norma::kernels
