@@ -64,6 +64,7 @@ std::string_view doing_of(OpenAs how) {
     case OpenAs::folder:
       return "open the folder";
     case OpenAs::read:
+    case OpenAs::stream:
       break;
   }
   return "open";

@@ -22,6 +22,8 @@ int flags_of(OpenAs how) {
   switch (how) {
     case OpenAs::read:
       return O_RDONLY | O_NONBLOCK;  // else opening a pipe waits for its writer
+    case OpenAs::stream:
+      return O_RDONLY;
     case OpenAs::create_new:
       return O_WRONLY | O_CREAT | O_EXCL;
     case OpenAs::shared:
@@ -44,6 +46,9 @@ class Disk final : public FileSystem {
   }
   Answer read_at(int handle, std::uint64_t offset, std::span<std::byte> into) override {
     return answer(::pread(handle, into.data(), into.size(), static_cast<off_t>(offset)));
+  }
+  Answer read_next(int handle, std::span<std::byte> into) override {
+    return answer(::read(handle, into.data(), into.size()));
   }
   Answer truncate(int handle, std::uint64_t bytes) override {
     return answer(::ftruncate(handle, static_cast<off_t>(bytes)));

@@ -26,6 +26,7 @@ class FaultyDisk final : public PassThroughDisk {
   io::Answer close(int handle) override;
   io::Answer write(int handle, io::Bytes bytes) override;
   io::Answer read_at(int handle, std::uint64_t offset, std::span<std::byte> into) override;
+  io::Answer read_next(int handle, std::span<std::byte> into) override;
   io::Answer truncate(int handle, std::uint64_t bytes) override;
   io::Answer sync(int handle) override;
   io::Answer lock(int handle) override;

@@ -24,6 +24,9 @@ class PassThroughDisk : public io::FileSystem {
   io::Answer read_at(int handle, std::uint64_t offset, std::span<std::byte> into) override {
     return below_.read_at(handle, offset, into);
   }
+  io::Answer read_next(int handle, std::span<std::byte> into) override {
+    return below_.read_next(handle, into);
+  }
   io::Answer truncate(int handle, std::uint64_t bytes) override {
     return below_.truncate(handle, bytes);
   }
