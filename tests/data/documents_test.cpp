@@ -97,7 +97,7 @@ TEST(TextDocuments, LongOnesComeInPiecesThatMayBeEncodedAlone) {
 }
 
 TEST(TextDocuments, TextWithoutAnySpaceIsCutAtItsLimit) {
-  const std::string text(std::size_t{40} << 20, 'x');
+  const std::string text(std::size_t{20} << 20, 'x');
   const Read read = read_text(text);
   ASSERT_EQ(read.documents, Texts{text});
   for (const std::string& piece : read.pieces[0]) EXPECT_LE(piece.size(), std::size_t{17} << 20);
