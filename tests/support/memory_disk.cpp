@@ -113,6 +113,13 @@ io::Answer MemoryDisk::read_at(int handle, std::uint64_t offset, std::span<std::
   return {.value = static_cast<std::int64_t>(count)};
 }
 
+io::Answer MemoryDisk::read_next(int handle, std::span<std::byte> into) {
+  Handle& open = handles_.at(handle);
+  const io::Answer got = read_at(handle, open.position, into);
+  if (got.error == 0) open.position += static_cast<std::uint64_t>(got.value);
+  return got;
+}
+
 io::Answer MemoryDisk::truncate(int handle, std::uint64_t bytes) {
   if (dead()) return failed(EIO);
   Node& node = nodes_[static_cast<std::size_t>(handles_.at(handle).node)];
@@ -155,6 +162,19 @@ io::Answer MemoryDisk::rename(const std::string& from, const std::string& to) {
   if (node < 0 || folder < 0 || other < 0) return failed(ENOENT);
   if (find(to) >= 0) return failed(EEXIST);
   if (folder != other) return failed(EXDEV);
+  change(folder, {.from = name, .to = new_name, .node = node});
+  return {};
+}
+
+io::Answer MemoryDisk::replace(const std::string& from, const std::string& to) {
+  if (dead()) return failed(EIO);
+  const int node = find(from);
+  const auto [folder, name] = place(from);
+  const auto [other, new_name] = place(to);
+  if (node < 0 || folder < 0 || other < 0) return failed(ENOENT);
+  if (folder != other) return failed(EXDEV);
+  const int former = find(to);
+  if (former >= 0 && nodes_[static_cast<std::size_t>(former)].folder) return failed(EISDIR);
   change(folder, {.from = name, .to = new_name, .node = node});
   return {};
 }
