@@ -97,6 +97,34 @@ Verb declare_eval(CLI::App& app, CLI::App*& verb) {
   return [request] { return norma::app::run_eval(*request); };
 }
 
+Verb declare_sample(CLI::App& app, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::SampleRequest>();
+  verb = app.add_subcommand("sample", "Let a trained model write");
+  verb->footer("Example: norma sample runs/a --prompt \"Once upon a time\" -n 3 --temperature 0.8");
+  verb->add_option("run", request->run, "the folder of the run")->required();
+  verb->add_option("--prompt", request->prompt, "what to go on from; -: standard input");
+  verb->add_option("--prompt-file", request->prompt_file, "a file to go on from");
+  verb->add_option("-n,--samples", request->samples, "how many texts")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  verb->add_option("--tokens", request->tokens, "tokens of each, at most")
+      ->check(CLI::Range(1, 1000000000))
+      ->capture_default_str();
+  verb->add_option("--temperature", request->temperature, "0: always the likeliest token")
+      ->capture_default_str();
+  verb->add_option("--top-k", request->top_k, "only the k likeliest tokens; 0: all")
+      ->capture_default_str();
+  verb->add_option(
+          "--top-p", request->top_p, "only the likeliest tokens with this share together; 1: all")
+      ->capture_default_str();
+  verb->add_option("--seed", request->seed, "the same seed gives the same text")
+      ->capture_default_str();
+  verb->add_option("--checkpoint", request->checkpoint, "a step; the newest when absent")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_sample(*request); };
+}
+
 Verb declare_schemes(CLI::App& app, CLI::App*& verb) {
   auto request = std::make_shared<norma::app::SchemesRequest>();
   verb = app.add_subcommand("schemes", "List the normalization schemes, or show one");
@@ -193,7 +221,7 @@ int run(int argc, char** argv) {
     CLI::App* verb = nullptr;
     Verb run;
   };
-  std::vector<Entry> entries(10);
+  std::vector<Entry> entries(11);
   entries[0].run = declare_check(app, entries[0].verb);
   entries[1].run = declare_bench_kernels(*bench, entries[1].verb);
   entries[2].run = declare_bench_train(*bench, entries[2].verb);
@@ -204,6 +232,7 @@ int run(int argc, char** argv) {
   entries[7].run = declare_tokenizer_train(*tokenizer, entries[7].verb);
   entries[8].run = declare_tokenizer_encode(*tokenizer, entries[8].verb);
   entries[9].run = declare_tokenizer_decode(*tokenizer, entries[9].verb);
+  entries[10].run = declare_sample(app, entries[10].verb);
 
   refuse_unknown_verb(app, argc, argv, 1);
   try {

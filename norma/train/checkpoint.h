@@ -26,7 +26,7 @@ std::string save_checkpoint(io::FileSystem& disk,
 /// Error that names what does not fit.
 RunState load_checkpoint(io::FileSystem& disk, const std::string& folder, Trainer& trainer);
 
-/// Only parameters and statistics, for evaluation.
-void load_model(io::FileSystem& disk, const std::string& folder, Trainer& trainer);
+/// Only parameters and statistics, into a model whose parameters are allocated.
+void load_model(io::FileSystem& disk, const std::string& folder, Gpt& model);
 
 }  // namespace norma
