@@ -6,9 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "norma/base/error.h"
-#include "norma/base/read_fields.h"
 #include "norma/nn/catalogue.h"
-#include "norma/optim/constraints.h"
 #include "norma/text/bpe_tokenizer.h"
 #include "norma/text/byte_tokenizer.h"
 #include "tests/support/expect.h"
@@ -46,15 +44,16 @@ class Model {
   std::int32_t likeliest_after(const Tokens& tokens) {
     OwnedTensor ids({1, static_cast<Index>(tokens.size())}, DType::i32);
     std::copy(tokens.begin(), tokens.end(), ids.tensor.as<std::int32_t>());
-    Tape tape;
+    tape_.reset();
     const Var z =
-        tape.evaluate([&] { return gpt_.next_logits(tape, ids.tensor, {.training = false}); });
+        tape_.evaluate([&] { return gpt_.next_logits(tape_, ids.tensor, {.training = false}); });
     return Sampler({.temperature = 0}).draw(z.value(), 0, gpt_.spec().vocab, {});
   }
 
  private:
   ParamStore params_;
   Gpt gpt_;
+  Tape tape_;
 };
 
 std::vector<Tokens> texts(Gpt& model, const Tokens& prompt, Index samples, GenerateSpec spec) {
@@ -88,12 +87,12 @@ Tokens plain_greedy(Model& model, Tokens window, Index tokens) {
 
 TEST(Generate, GoesOnBeyondTheContext) {
   for (const char* scheme : {"pre-ln", "dnt"}) {
-    for (const Index context : {Index{1}, Index{2}, Index{3}, Index{8}}) {
+    for (const Index context : {Index{1}, Index{3}, Index{8}}) {
       Model model(scheme, 256, context);
       for (const Tokens& prompt :
            {Tokens{65}, Tokens{1, 2, 3}, Tokens{9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 11}}) {
-        const GenerateSpec greedy{.sampling = {.temperature = 0}, .tokens = 30};
-        EXPECT_EQ(texts(model.gpt(), prompt, 1, greedy)[0], plain_greedy(model, prompt, 30))
+        const GenerateSpec greedy{.sampling = {.temperature = 0}, .tokens = 20};
+        EXPECT_EQ(texts(model.gpt(), prompt, 1, greedy)[0], plain_greedy(model, prompt, 20))
             << scheme << ", context " << context << ", prompt of " << prompt.size();
       }
     }
