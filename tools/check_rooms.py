@@ -23,9 +23,10 @@ MAY = {  # room: rooms it may include (itself is always allowed)
     "checks": "base tensor kernels autograd ops",
     "nn": "base tensor autograd ops",
     "models": "base tensor autograd ops nn",
+    "generate": "base text tensor autograd models",
     "optim": "base tensor kernels nn",
     "data": "base io text tensor",
-    "train": "base io tensor autograd ops nn models data optim",
+    "train": "base io text tensor autograd ops nn models generate data optim",
 }
 
 # (what, header pattern, path pattern of the files that may include it)

@@ -97,6 +97,34 @@ Verb declare_eval(CLI::App& app, CLI::App*& verb) {
   return [request] { return norma::app::run_eval(*request); };
 }
 
+Verb declare_sample(CLI::App& app, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::SampleRequest>();
+  verb = app.add_subcommand("sample", "Let a trained model write");
+  verb->footer("Example: norma sample runs/a --prompt \"Once upon a time\" -n 3 --temperature 0.8");
+  verb->add_option("run", request->run, "the folder of the run")->required();
+  verb->add_option("--prompt", request->prompt, "what to go on from; -: standard input");
+  verb->add_option("--prompt-file", request->prompt_file, "a file to go on from");
+  verb->add_option("-n,--samples", request->samples, "how many texts")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  verb->add_option("--tokens", request->tokens, "tokens of each, at most")
+      ->check(CLI::Range(1, 1000000000))
+      ->capture_default_str();
+  verb->add_option("--temperature", request->temperature, "0: always the likeliest token")
+      ->capture_default_str();
+  verb->add_option("--top-k", request->top_k, "only the k likeliest tokens; 0: all")
+      ->capture_default_str();
+  verb->add_option(
+          "--top-p", request->top_p, "only the likeliest tokens with this share together; 1: all")
+      ->capture_default_str();
+  verb->add_option("--seed", request->seed, "the same seed gives the same text")
+      ->capture_default_str();
+  verb->add_option("--checkpoint", request->checkpoint, "a step; the newest when absent")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_sample(*request); };
+}
+
 Verb declare_schemes(CLI::App& app, CLI::App*& verb) {
   auto request = std::make_shared<norma::app::SchemesRequest>();
   verb = app.add_subcommand("schemes", "List the normalization schemes, or show one");
@@ -233,19 +261,25 @@ int run(int argc, char** argv) {
     CLI::App* verb = nullptr;
     Verb run;
   };
-  std::vector<Entry> entries(12);
-  entries[0].run = declare_check(app, entries[0].verb);
-  entries[1].run = declare_bench_kernels(*bench, entries[1].verb);
-  entries[2].run = declare_bench_train(*bench, entries[2].verb);
-  entries[3].run = declare_doctor(app, entries[3].verb);
-  entries[4].run = declare_schemes(app, entries[4].verb);
-  entries[5].run = declare_train(app, entries[5].verb);
-  entries[6].run = declare_eval(app, entries[6].verb);
-  entries[7].run = declare_tokenizer_train(*tokenizer, entries[7].verb);
-  entries[8].run = declare_tokenizer_encode(*tokenizer, entries[8].verb);
-  entries[9].run = declare_tokenizer_decode(*tokenizer, entries[9].verb);
-  entries[10].run = declare_data_text(*data, entries[10].verb);
-  entries[11].run = declare_data_inspect(*data, entries[11].verb);
+  std::vector<Entry> entries;
+  const auto add = [&](Verb (*declare)(CLI::App&, CLI::App*&), CLI::App& above) {
+    Entry entry;
+    entry.run = declare(above, entry.verb);
+    entries.push_back(std::move(entry));
+  };
+  add(declare_train, app);
+  add(declare_eval, app);
+  add(declare_sample, app);
+  add(declare_schemes, app);
+  add(declare_data_text, *data);
+  add(declare_data_inspect, *data);
+  add(declare_tokenizer_train, *tokenizer);
+  add(declare_tokenizer_encode, *tokenizer);
+  add(declare_tokenizer_decode, *tokenizer);
+  add(declare_bench_kernels, *bench);
+  add(declare_bench_train, *bench);
+  add(declare_check, app);
+  add(declare_doctor, app);
 
   refuse_unknown_verb(app, argc, argv, 1);
   try {

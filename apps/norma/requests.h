@@ -64,6 +64,22 @@ struct EvalRequest {
 };
 int run_eval(const EvalRequest& request);
 
+struct SampleRequest {
+  std::string run;
+  std::string prompt;  // "-": standard input
+  std::string prompt_file;
+  Index samples = 1;
+  Index tokens = 200;
+  double temperature = 0.8;
+  Index top_k = 0;   // 0: all
+  double top_p = 1;  // 1: all
+  std::uint64_t seed = 1;
+  std::optional<Index> checkpoint;  // a step; absent: the newest
+  bool json = false;
+};
+/// 0 done, 128 + signal when stopped by one.
+int run_sample(const SampleRequest& request);
+
 struct SchemesRequest {
   std::string name;   // empty: the catalogue
   std::string other;  // show what differs from this one

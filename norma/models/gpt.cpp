@@ -3,12 +3,14 @@
 #include "norma/autograd/recompute.h"
 #include "norma/base/error.h"
 #include "norma/base/text.h"
+#include "norma/models/kv_cache.h"
 #include "norma/nn/init.h"
 #include "norma/ops/cross_entropy.h"
 #include "norma/ops/dropout.h"
 #include "norma/ops/embedding.h"
 #include "norma/ops/linear.h"
 #include "norma/ops/softcap.h"
+#include "norma/ops/views.h"
 
 namespace norma {
 
@@ -109,6 +111,14 @@ Var Gpt::hidden(
     Tape& tape, const Tensor& ids, const Pass& given, const Tensor& lengths, Var table) {
   Pass pass = given;
   if (lengths) pass.lengths = tape.constant(lengths);
+  if (pass.cache != nullptr) {
+    if (tape.recording()) {
+      throw RequestError(
+          "a pass with a cache has no gradient: keys that were kept have none. Evaluate it.");
+    }
+    pass.cache->require_fits(spec_, ids.shape.rows());
+    pass.offset = pass.cache->filled();
+  }
   const Index last = ids.shape.cols() + pass.offset;
   if (last > spec_.context) {
     throw RequestError(
@@ -149,6 +159,7 @@ Var Gpt::hidden(
     at = blocks_[i].run(tape, at, next, rope, pass);
     if (pass.streams != nullptr) pass.streams->push_back(at.x);
   }
+  if (pass.cache != nullptr) pass.cache->advance(ids.shape.cols());
   return at.normed;
 }
 
@@ -174,14 +185,30 @@ GptLoss Gpt::loss(Tape& tape,
                                                    .z_loss = loss.z_loss,
                                                    .tokens = loss.tokens,
                                                    .scale_mult = vector ? logits_.gain_mult() : 1,
-                                                   .precondition = loss.precondition});
-  return {result.loss, result.token_losses};
+                                                   .precondition = loss.precondition,
+                                                   .count_right = loss.count_right});
+  return {result.loss, result.token_losses, result.right};
 }
 
 Var Gpt::logits(Tape& tape, const Tensor& ids, const Pass& pass, const Tensor& lengths) {
   const Var table = embedding_table(tape);
-  Var z = raw_logits(tape, hidden(tape, ids, pass, lengths, table), table);
-  z = logits_.apply(tape, z, pass.norm());
+  return logits_of(tape, hidden(tape, ids, pass, lengths, table), table, pass);
+}
+
+Var Gpt::next_logits(Tape& tape, const Tensor& ids, const Pass& pass) {
+  const Var table = embedding_table(tape);
+  Var h = hidden(tape, ids, pass, {}, table);
+  const Index before = (ids.shape.cols() - 1) * spec_.width;
+  if (before > 0) {
+    // A sequence as one long row: the last token is its last columns.
+    const Var long_rows = reshape(h, {ids.shape.rows(), 1, before + spec_.width});
+    h = split_columns(long_rows, {before, spec_.width})[1];
+  }
+  return logits_of(tape, h, table, pass);
+}
+
+Var Gpt::logits_of(Tape& tape, Var h, Var table, const Pass& pass) const {
+  const Var z = logits_.apply(tape, raw_logits(tape, h, table), pass.norm());
   return logit_softcap_ > 0 ? softcap(z, {.cap = logit_softcap_}) : z;
 }
 

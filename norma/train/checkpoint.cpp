@@ -23,12 +23,12 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-std::vector<NamedTensor> model_tensors(Trainer& trainer) {
+std::vector<NamedTensor> model_tensors(Gpt& model) {
   std::vector<NamedTensor> tensors;
-  for (const Param& param : trainer.params().params()) {
-    tensors.push_back({param.name, trainer.params().value(param)});
+  for (const Param& param : model.params().params()) {
+    tensors.push_back({param.name, model.params().value(param)});
   }
-  for (const NormLayer::Running* running : trainer.model().running()) {
+  for (const NormLayer::Running* running : model.running()) {
     tensors.push_back({running->name + ".running_mean", running->mean.tensor});
     tensors.push_back({running->name + ".running_var", running->var.tensor});
   }
@@ -126,8 +126,9 @@ std::string save_checkpoint(io::FileSystem& disk,
                                  {"norma.scheme", recipe.scheme.name},
                                  {"norma.family", std::string(word_of(recipe.model.family))}};
   io::Commit commit(disk, io::join(run, "checkpoints"), static_cast<std::uint64_t>(state.step));
-  commit.write(kModelFile,
-               [&](io::ByteSink& sink) { write_tensors(sink, model_tensors(trainer), metadata); });
+  commit.write(kModelFile, [&](io::ByteSink& sink) {
+    write_tensors(sink, model_tensors(trainer.model()), metadata);
+  });
   commit.write(kOptimizerFile, [&](io::ByteSink& sink) {
     write_tensors(sink, optimizer_tensors(trainer), {{"format", "pt"}});
   });
@@ -138,8 +139,8 @@ std::string save_checkpoint(io::FileSystem& disk,
       {{"scheme", recipe.scheme.name}, {"optimizer", std::string(word_of(recipe.optim.name))}});
 }
 
-void load_model(io::FileSystem& disk, const std::string& folder, Trainer& trainer) {
-  read_tensors(disk, io::join(folder, kModelFile), model_tensors(trainer));
+void load_model(io::FileSystem& disk, const std::string& folder, Gpt& model) {
+  read_tensors(disk, io::join(folder, kModelFile), model_tensors(model));
 }
 
 namespace {
@@ -161,7 +162,7 @@ void require_same_data(const std::string& folder, const RunState& state, const T
 RunState load_checkpoint(io::FileSystem& disk, const std::string& folder, Trainer& trainer) {
   const RunState state = read_state(disk, io::join(folder, kStateFile));
   require_same_data(folder, state, trainer.data());
-  load_model(disk, folder, trainer);
+  load_model(disk, folder, trainer.model());
   read_tensors(disk, io::join(folder, kOptimizerFile), optimizer_tensors(trainer));
   trainer.set_steps_done(state.step);
   return state;

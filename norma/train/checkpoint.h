@@ -28,7 +28,7 @@ std::string save_checkpoint(io::FileSystem& disk,
 /// checkpoint: the run would go on with other tokens than it was to see.
 RunState load_checkpoint(io::FileSystem& disk, const std::string& folder, Trainer& trainer);
 
-/// Only parameters and statistics, for evaluation.
-void load_model(io::FileSystem& disk, const std::string& folder, Trainer& trainer);
+/// Only parameters and statistics, into a model whose parameters are allocated.
+void load_model(io::FileSystem& disk, const std::string& folder, Gpt& model);
 
 }  // namespace norma

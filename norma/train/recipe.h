@@ -34,6 +34,10 @@ struct TrainSpec {
   Index checkpoint_every = 0;
   Index keep_last = 2;
   Index keep_every = 0;
+  Index sample_every = 0;
+  Index sample_tokens = 100;
+  std::string sample_prompt;
+  Index samples = 1;
   std::string device = "cpu";
   Precision precision = Precision::f32;
   Index threads = 0;
@@ -66,6 +70,10 @@ struct TrainSpec {
       keep_every,
       "and those whose step is a multiple of this; 0: none",
       Range{0, 1e9});
+    f("sample_every", sample_every, "steps between samples of text; 0: none", Range{0, 1e9});
+    f("sample_tokens", sample_tokens, "tokens of a sample", Range{1, 1e6});
+    f("sample_prompt", sample_prompt, "what samples go on from; empty: the start of a text");
+    f("samples", samples, "how many at a time", Range{1, 64});
     f("device", device, "cpu");
     f("precision", precision, "of activations and weights");
     f("threads", threads, "0: all cores", Range{0, 4096});
@@ -89,6 +97,8 @@ struct Recipe {
   /// Every value with where it came from: what recipe.toml of a run says.
   Settings resolved;
   std::vector<std::string> warnings;
+
+  DType dtype() const { return train.precision == Precision::f64 ? DType::f64 : DType::f32; }
 };
 
 /// Defaults < what the scheme asks for < the file < key=value. Throws RequestError for anything

@@ -13,6 +13,8 @@
 #include "norma/base/text.h"
 #include "norma/optim/constraints.h"
 #include "norma/train/checkpoint.h"
+#include "norma/train/trained_model.h"
+#include "norma/train/training_samples.h"
 
 namespace norma {
 
@@ -64,6 +66,10 @@ class Run {
 
   void prepare() {
     io::FileSystem& disk = io::real_file_system();
+    // Before the first step, so that a prompt the model cannot read is refused now.
+    if (trainer_.recipe().train.sample_every > 0) {
+      samples_.emplace(trainer_.model(), trainer_.recipe().train, tokenizer_of_run(request_.out));
+    }
     const Trainer::Memory memory = trainer_.memory();
     io::prepare_checkpoints(
         disk, checkpoints(), folder_.lock(), 2 * (memory.parameters + memory.optimizer));
@@ -79,7 +85,7 @@ class Run {
     } else {
       remark("there is no whole checkpoint; starting at step 0.");
     }
-    folder_.drop_metrics_after(trainer_.steps_done());
+    folder_.drop_lines_after(trainer_.steps_done());
   }
 
   void one_step(Index step) {
@@ -98,6 +104,7 @@ class Run {
     if (evaluated) result_.val_loss = trainer_.evaluate().loss;
     const bool logged = due(train.log_every, step, steps_) || evaluated || !report.angles.empty();
     if (logged) write_metrics(report, evaluated);
+    if (train.sample_every > 0 && due(train.sample_every, step, steps_)) write_samples(step);
     if (due(train.checkpoint_every, step, steps_)) save(step);
     show(report, logged);
   }
@@ -147,6 +154,10 @@ class Run {
     folder_.add_metrics(line.text());
     clipped_ = 0;
     since_log_ = 0;
+  }
+
+  void write_samples(Index step) {
+    for (const std::string& line : samples_->lines(step)) folder_.add_sample(line);
   }
 
   bool has_unit_weights() {
@@ -217,6 +228,7 @@ class Run {
   const Onlooker& onlooker_;
   Trainer trainer_;
   RunFolder folder_;
+  std::optional<TrainingSamples> samples_;
   Index steps_;
   RunResult result_;
   Stopwatch watch_;

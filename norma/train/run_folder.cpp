@@ -22,6 +22,7 @@ namespace {
 constexpr const char* kRecipe = "recipe.toml";
 constexpr const char* kTokenizer = "tokenizer.json";
 constexpr const char* kMetrics = "metrics.jsonl";
+constexpr const char* kSamples = "samples.jsonl";
 constexpr const char* kLog = "log.txt";
 constexpr const char* kDone = "DONE";
 constexpr const char* kFailed = "FAILED";
@@ -63,7 +64,15 @@ void require_free(const std::string& path) {
 /// Removes what a run writes and nothing else: the folder may hold more.
 void remove_run(const std::string& path) {
   for (const char* name :
-       {kRecipe, kTokenizer, "env.json", kMetrics, "probes.jsonl", "samples.jsonl", kLog, kDone, kFailed}) {
+       {kRecipe,
+        kTokenizer,
+        "env.json",
+        kMetrics,
+        "probes.jsonl",
+        kSamples,
+        kLog,
+        kDone,
+        kFailed}) {
     fs::remove(fs::path(path) / name);
   }
   fs::remove_all(fs::path(path) / "checkpoints");
@@ -116,10 +125,17 @@ void RunFolder::append(const std::string& name, const std::string& text) const {
 
 void RunFolder::add_metrics(const std::string& json) { append(kMetrics, json + "\n"); }
 
+void RunFolder::add_sample(const std::string& json) { append(kSamples, json + "\n"); }
+
 void RunFolder::log(const std::string& line) { append(kLog, say(utc_now(), " ", line, "\n")); }
 
-void RunFolder::drop_metrics_after(Index step) {
-  std::ifstream file(fs::path(path_) / kMetrics, std::ios::binary);
+void RunFolder::drop_lines_after(Index step) {
+  for (const char* name : {kMetrics, kSamples}) drop_after(name, step);
+}
+
+void RunFolder::drop_after(const std::string& name, Index step) const {
+  std::ifstream file(fs::path(path_) / name, std::ios::binary);
+  if (!file) return;
   std::string kept;
   std::string line;
   while (std::getline(file, line)) {
@@ -128,7 +144,7 @@ void RunFolder::drop_metrics_after(Index step) {
     if (whole && std::strtoll(line.c_str() + kStep.size(), nullptr, 10) <= step)
       kept += line + "\n";
   }
-  write_file(kMetrics, kept);
+  write_file(name, kept);
 }
 
 void RunFolder::mark_done(const std::string& summary) { write_file(kDone, summary + "\n"); }

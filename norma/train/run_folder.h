@@ -30,16 +30,19 @@ class RunFolder {
   const io::RunLock& lock() const { return *lock_; }
   /// Appends a line to metrics.jsonl, and makes it visible to readers.
   void add_metrics(const std::string& json);
+  /// The same for samples.jsonl.
+  void add_sample(const std::string& json);
   /// Appends a line with the time to log.txt.
   void log(const std::string& line);
-  /// Removes lines of metrics.jsonl after a step: they will be written again.
-  void drop_metrics_after(Index step);
+  /// Removes lines of metrics and samples after a step: they will be written again.
+  void drop_lines_after(Index step);
   void mark_done(const std::string& summary);
   void mark_failed(const std::string& reason);
 
  private:
   void write_file(const std::string& name, const std::string& text) const;
   void append(const std::string& name, const std::string& text) const;
+  void drop_after(const std::string& name, Index step) const;
 
   std::string path_;
   std::unique_ptr<io::RunLock> lock_;

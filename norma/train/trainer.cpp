@@ -11,7 +11,7 @@ namespace norma {
 Trainer::Trainer(const Recipe& recipe, TokenData data, Start start)
     : recipe_(recipe), data_(std::move(data)) {
   const TrainSpec& train = recipe_.train;
-  const DType dtype = train.precision == Precision::f64 ? DType::f64 : DType::f32;
+  const DType dtype = recipe_.dtype();
   if (data_.vocab > recipe_.model.vocab) {
     throw RequestError(say("the data have ",
                            data_.vocab,
@@ -106,22 +106,12 @@ void Trainer::explain_divergence(const char* what) {
                           " Try a lower optim.lr, a longer schedule.warmup, or clipping."));
 }
 
-Evaluation Trainer::evaluate(const TokenView& tokens, Index most_tokens) {
-  const ValWindows windows(tokens, recipe_.model.context, most_tokens);
-  const Pass pass{.training = false};
-  Evaluation result;
-  double sum = 0;
-  for (Index first = 0; first < windows.count(); first += micro_batch()) {
-    windows.fill(first, ids_.tensor, targets_.tensor);
-    tape_.reset(step_);
-    const Var losses = tape_.evaluate(
-        [&] { return model_->loss(tape_, ids_.tensor, targets_.tensor, {}, pass).token_losses; });
-    const Tensor values = losses.value();
-    for (Index i = 0; i < values.count(); ++i) sum += value_at(values, 0, i);
-  }
-  result.tokens = windows.tokens();
-  result.loss = sum / static_cast<double>(result.tokens);
-  return result;
+Evaluation Trainer::evaluate() {
+  return norma::evaluate(
+      *model_,
+      tape_,
+      data_.val,
+      {.most_tokens = recipe_.train.eval_tokens, .ids = ids_.tensor, .targets = targets_.tensor});
 }
 
 double Trainer::flops_per_step() const {

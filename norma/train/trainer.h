@@ -12,6 +12,7 @@
 #include "norma/optim/angle_meter.h"
 #include "norma/optim/clip.h"
 #include "norma/optim/optimizer.h"
+#include "norma/train/evaluate.h"
 #include "norma/train/recipe.h"
 
 namespace norma {
@@ -31,11 +32,6 @@ struct StepReport {
   std::vector<Angles> angles;  // where they were asked for
 };
 
-struct Evaluation {
-  double loss = 0;  // nats a token
-  Index tokens = 0;
-};
-
 class Trainer {
  public:
   enum class Start : std::uint8_t { drawn, zero };
@@ -48,9 +44,8 @@ class Trainer {
   /// One optimizer step over train.batch sequences, in micro-batches. Throws DivergedError, with
   /// the weights as they were before the step, when the loss or the gradient is not finite.
   StepReport step(bool measure_angles = false);
-  /// Mean loss over the validation split, or over evenly spread windows of it.
-  Evaluation evaluate(const TokenView& tokens, Index most_tokens);
-  Evaluation evaluate() { return evaluate(data_.val, recipe_.train.eval_tokens); }
+  /// Over the validation split, or over train.eval_tokens of it.
+  Evaluation evaluate();
 
   Index steps_done() const { return step_; }
   /// For resuming: the next step is number `step`, counted from 0.
