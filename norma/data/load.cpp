@@ -35,6 +35,7 @@ constexpr std::string_view kValMark = "_val_";
 
 TokenView view_of(const std::vector<ShardFile>& files) {
   std::vector<TokenShard> shards;
+  shards.reserve(files.size());
   for (const ShardFile& file : files) shards.push_back(file.tokens);
   return TokenView(std::move(shards));
 }
