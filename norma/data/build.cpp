@@ -79,7 +79,7 @@ class Builder {
   }
 
   void require_free_place() const {
-    const io::Answer found = disk_.open(place(), io::OpenAs::read);
+    const io::Answer found = disk_.open(place(), io::OpenAs::look);
     if (found.error != 0) return;
     disk_.close(static_cast<int>(found.value));
     throw RequestError(
@@ -87,7 +87,7 @@ class Builder {
   }
 
   void make_parents(const std::string& folder) const {
-    const io::Answer found = disk_.open(folder, io::OpenAs::read);
+    const io::Answer found = disk_.open(folder, io::OpenAs::look);
     if (found.error == 0) {
       disk_.close(static_cast<int>(found.value));
     } else if (found.error == ENOENT) {

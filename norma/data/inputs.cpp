@@ -33,7 +33,7 @@ void walk(io::FileSystem& disk, const std::string& folder, Inputs& inputs) {
       ++inputs.skipped;
       continue;
     }
-    const io::FileInfo info = io::File(disk, path, io::OpenAs::read).info();
+    const io::FileInfo info = io::File(disk, path, io::OpenAs::look).info();
     if (info.kind == io::FileInfo::Kind::folder) {
       try {
         walk(disk, path, inputs);
@@ -60,7 +60,7 @@ Inputs find_inputs(io::FileSystem& disk, const std::vector<std::string>& given) 
     }
     io::FileInfo info;
     try {
-      info = io::File(disk, path, io::OpenAs::read).info();
+      info = io::File(disk, path, io::OpenAs::look).info();
     } catch (const io::FileError& error) {
       if (error.code() != ENOENT && error.code() != ENOTDIR) throw;
       throw RequestError(say("there is no file or folder ", path, "."));

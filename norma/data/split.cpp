@@ -1,5 +1,6 @@
 #include "norma/data/split.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "norma/base/rng.h"
@@ -11,7 +12,9 @@ namespace {
 constexpr std::uint64_t kSplitStream = 0x5EED0003;
 
 std::uint64_t start_of(std::uint64_t stretch, double val_fraction) {
-  return static_cast<std::uint64_t>(std::ceil(static_cast<double>(stretch) / val_fraction));
+  constexpr double kMost = 1e18;  // nobody has as many documents, and it fits into 64 bits
+  const double start = std::ceil(static_cast<double>(stretch) / val_fraction);
+  return static_cast<std::uint64_t>(std::min(start, kMost));
 }
 
 }  // namespace

@@ -67,6 +67,7 @@ std::string_view doing_of(OpenAs how) {
       return "open the folder";
     case OpenAs::read:
     case OpenAs::stream:
+    case OpenAs::look:
       break;
   }
   return "open";

@@ -25,6 +25,8 @@ int flags_of(OpenAs how) {
       return O_RDONLY | O_NONBLOCK;  // else opening a pipe waits for its writer
     case OpenAs::stream:
       return O_RDONLY;
+    case OpenAs::look:
+      return O_PATH;
     case OpenAs::create_new:
       return O_WRONLY | O_CREAT | O_EXCL;
     case OpenAs::shared:

@@ -16,6 +16,7 @@ using Bytes = std::span<const std::byte>;
 enum class OpenAs : std::uint8_t {
   read,        // an existing file of any kind; never waits, not even for a pipe
   stream,      // the same, and waits for a pipe's writer: what is read once, in order
+  look,        // to ask for kind and size only; who writes into a pipe notices nothing
   create_new,  // for writing; the file must not exist
   shared,      // for reading and writing, made when absent: lock files
   folder,      // to make its entries durable; a link to a folder is refused
@@ -56,8 +57,9 @@ class FileSystem {
   virtual void unmap(const std::byte* at, std::uint64_t bytes);
 
   virtual Answer rename(const std::string& from,
-                        const std::string& to) = 0;         // EEXIST, no replacing
-  virtual Answer replace(const std::string& from, const std::string& to) = 0;  // a file that is there
+                        const std::string& to) = 0;  // EEXIST, no replacing
+  virtual Answer replace(const std::string& from,
+                         const std::string& to) = 0;        // a file that is there
   virtual Answer remove_file(const std::string& path) = 0;  // a link, not its target
   virtual Answer make_folder(const std::string& path) = 0;
   virtual Answer remove_folder(const std::string& path) = 0;

@@ -26,6 +26,7 @@ TEST(Split, TheFirstDocumentIsForTrainingAndNoneIsValidationWithoutAShare) {
     EXPECT_FALSE(is_validation(0, 0.9, seed));
     EXPECT_FALSE(is_validation(0, 0.1, seed));
     EXPECT_FALSE(is_validation(seed, 0, seed));
+    EXPECT_FALSE(is_validation(seed, 1e-300, seed));
   }
 }
 
