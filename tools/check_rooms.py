@@ -15,7 +15,7 @@ import sys
 MAY = {  # room: rooms it may include (itself is always allowed)
     "base": "",
     "io": "base",
-    "text": "base",
+    "text": "base io",
     "kernels": "base",
     "tensor": "base",
     "autograd": "base tensor",
@@ -24,7 +24,7 @@ MAY = {  # room: rooms it may include (itself is always allowed)
     "nn": "base tensor autograd ops",
     "models": "base tensor autograd ops nn",
     "optim": "base tensor kernels nn",
-    "data": "base tensor",
+    "data": "base io text tensor",
     "train": "base io tensor autograd ops nn models data optim",
 }
 

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include <unistd.h>
+
 #include "norma/base/text.h"
 
 namespace norma::io {
@@ -124,6 +126,14 @@ std::string File::text(std::uint64_t limit) const {
   return all;
 }
 
+const std::byte* File::map(std::uint64_t bytes) const {
+  const std::byte* at = nullptr;
+  const Answer got = insist([&] { return system_.map(handle_, bytes, at); });
+  if (got.error == ENOTSUP) return nullptr;
+  demand(got, "map", path_);
+  return at;
+}
+
 void File::write(Bytes bytes) {
   while (!bytes.empty()) {
     const Answer got = insist([&] { return system_.write(handle_, bytes); });
@@ -194,6 +204,21 @@ std::vector<std::string> list_folder(FileSystem& system, const std::string& path
 
 void rename(FileSystem& system, const std::string& from, const std::string& to) {
   demand(insist([&] { return system.rename(from, to); }), say("rename ", from, " to"), to);
+}
+
+void replace_file(FileSystem& system, const std::string& path, std::string_view contents) {
+  const std::string fresh = say(path, ".tmp.", ::getpid());
+  try {
+    File file(system, fresh, OpenAs::create_new);
+    write_text(file, contents);
+    file.sync();
+    file.close();
+    demand(insist([&] { return system.replace(fresh, path); }), "write", path);
+  } catch (const Error&) {
+    system.remove_file(fresh);  // the reason is already on its way to the user
+    throw;
+  }
+  sync_folder(system, parent_of(path));
 }
 
 void remove_flat_folder(FileSystem& system, const std::string& path) {

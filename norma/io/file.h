@@ -47,6 +47,8 @@ class File final : public ByteSink {
   void read(std::uint64_t offset, std::span<std::byte> into) const;
   /// All of a regular file of at most `limit` bytes.
   std::string text(std::uint64_t limit) const;
+  /// Its first `bytes` as memory (norma/io/mapped_file.h); null where they have to be read.
+  const std::byte* map(std::uint64_t bytes) const;
 
   void write(Bytes bytes) override;
   void truncate(std::uint64_t bytes);
@@ -73,6 +75,8 @@ void sync_folder(FileSystem& system, const std::string& path);
 /// In name order.
 std::vector<std::string> list_folder(FileSystem& system, const std::string& path);
 void rename(FileSystem& system, const std::string& from, const std::string& to);
+/// A file appears or changes whole or not at all: written beside its place, made durable, renamed.
+void replace_file(FileSystem& system, const std::string& path, std::string_view contents);
 /// Removes the files of a folder and the folder. It enters no folder inside: that would not be
 /// ours. Where a file or a link has that name, it alone is removed.
 void remove_flat_folder(FileSystem& system, const std::string& path);

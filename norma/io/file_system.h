@@ -50,9 +50,14 @@ class FileSystem {
   virtual Answer sync(int handle) = 0;  // a file's bytes, or a folder's entries
   virtual Answer lock(int handle) = 0;  // exclusive; EWOULDBLOCK when held elsewhere
   virtual Answer info(int handle, FileInfo& info) = 0;  // never by path: the file may change
+  /// The first `bytes` of a file as memory to read, good after the handle is closed and until
+  /// unmap(). ENOTSUP: it has to be read instead.
+  virtual Answer map(int handle, std::uint64_t bytes, const std::byte*& at);
+  virtual void unmap(const std::byte* at, std::uint64_t bytes);
 
   virtual Answer rename(const std::string& from,
                         const std::string& to) = 0;         // EEXIST, no replacing
+  virtual Answer replace(const std::string& from, const std::string& to) = 0;  // a file that is there
   virtual Answer remove_file(const std::string& path) = 0;  // a link, not its target
   virtual Answer make_folder(const std::string& path) = 0;
   virtual Answer remove_folder(const std::string& path) = 0;

@@ -6,6 +6,7 @@
 
 #include "norma/base/error.h"
 #include "norma/base/text.h"
+#include "norma/io/digest.h"
 #include "norma/text/byte_alphabet.h"
 #include "norma/text/words.h"
 
@@ -158,6 +159,40 @@ class Builder {
 
 BpeModel build_model(std::string_view file, std::string name, const BpeParts& parts) {
   return Builder(file, std::move(name), parts).build();
+}
+
+BpeModel byte_model() {
+  BpeModel model;
+  model.name = "byte";
+  for (int byte = 0; byte < 256; ++byte) model.pieces.emplace_back(1, static_cast<char>(byte));
+  return model;
+}
+
+std::string fingerprint_of(const BpeModel& model) {
+  io::Hasher hasher;
+  // Every part goes in with its length, so that moving a boundary changes the digest.
+  const auto add = [&](std::string_view part) {
+    const std::uint64_t size = part.size();
+    hasher.add(std::as_bytes(std::span(&size, 1)));
+    hasher.add(std::as_bytes(std::span(part)));
+  };
+  const auto add_number = [&](std::uint64_t number) {
+    hasher.add(std::as_bytes(std::span(&number, 1)));
+  };
+  add("byte-pair encoding, GPT-2's words");
+  add_number(model.pieces.size());
+  for (const std::string& piece : model.pieces) add(piece);
+  add_number(model.merges.size());
+  for (const Merge& merge : model.merges) {
+    add_number((static_cast<std::uint64_t>(merge.left) << 32) |
+               static_cast<std::uint32_t>(merge.right));
+  }
+  add_number(model.specials.size());
+  for (const SpecialToken& special : model.specials) {
+    add_number(static_cast<std::uint64_t>(special.id));
+  }
+  constexpr std::size_t kDigits = 16;
+  return hasher.digest().text().substr(0, kDigits);
 }
 
 }  // namespace norma::text

@@ -58,6 +58,10 @@ io::Answer FaultyDisk::rename(const std::string& from, const std::string& to) {
   return strikes() ? failure() : PassThroughDisk::rename(from, to);
 }
 
+io::Answer FaultyDisk::replace(const std::string& from, const std::string& to) {
+  return strikes() ? failure() : PassThroughDisk::replace(from, to);
+}
+
 io::Answer FaultyDisk::remove_file(const std::string& path) {
   return strikes() ? failure() : PassThroughDisk::remove_file(path);
 }

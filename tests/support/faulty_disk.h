@@ -32,6 +32,7 @@ class FaultyDisk final : public PassThroughDisk {
   io::Answer lock(int handle) override;
   io::Answer info(int handle, io::FileInfo& info) override;
   io::Answer rename(const std::string& from, const std::string& to) override;
+  io::Answer replace(const std::string& from, const std::string& to) override;
   io::Answer remove_file(const std::string& path) override;
   io::Answer make_folder(const std::string& path) override;
   io::Answer remove_folder(const std::string& path) override;

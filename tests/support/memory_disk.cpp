@@ -166,6 +166,19 @@ io::Answer MemoryDisk::rename(const std::string& from, const std::string& to) {
   return {};
 }
 
+io::Answer MemoryDisk::replace(const std::string& from, const std::string& to) {
+  if (dead()) return failed(EIO);
+  const int node = find(from);
+  const auto [folder, name] = place(from);
+  const auto [other, new_name] = place(to);
+  if (node < 0 || folder < 0 || other < 0) return failed(ENOENT);
+  if (folder != other) return failed(EXDEV);
+  const int former = find(to);
+  if (former >= 0 && nodes_[static_cast<std::size_t>(former)].folder) return failed(EISDIR);
+  change(folder, {.from = name, .to = new_name, .node = node});
+  return {};
+}
+
 io::Answer MemoryDisk::remove(const std::string& path, bool folder) {
   if (dead()) return failed(EIO);
   const int node = find(path);

@@ -36,6 +36,9 @@ class PassThroughDisk : public io::FileSystem {
   io::Answer rename(const std::string& from, const std::string& to) override {
     return below_.rename(from, to);
   }
+  io::Answer replace(const std::string& from, const std::string& to) override {
+    return below_.replace(from, to);
+  }
   io::Answer remove_file(const std::string& path) override { return below_.remove_file(path); }
   io::Answer make_folder(const std::string& path) override { return below_.make_folder(path); }
   io::Answer remove_folder(const std::string& path) override { return below_.remove_folder(path); }
