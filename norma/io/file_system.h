@@ -56,8 +56,9 @@ class FileSystem {
   virtual void unmap(const std::byte* at, std::uint64_t bytes);
 
   virtual Answer rename(const std::string& from,
-                        const std::string& to) = 0;         // EEXIST, no replacing
-  virtual Answer replace(const std::string& from, const std::string& to) = 0;  // a file that is there
+                        const std::string& to) = 0;  // EEXIST, no replacing
+  virtual Answer replace(const std::string& from,
+                         const std::string& to) = 0;        // a file that is there
   virtual Answer remove_file(const std::string& path) = 0;  // a link, not its target
   virtual Answer make_folder(const std::string& path) = 0;
   virtual Answer remove_folder(const std::string& path) = 0;

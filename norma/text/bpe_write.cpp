@@ -69,8 +69,8 @@ std::string tokenizer_json(const BpeModel& model) {
     text += say(i == 0 ? "\n" : ",\n",
                 "      ",
                 io::json_string(say(pieces[static_cast<std::size_t>(model.merges[i].left)],
-                                " ",
-                                pieces[static_cast<std::size_t>(model.merges[i].right)])));
+                                    " ",
+                                    pieces[static_cast<std::size_t>(model.merges[i].right)])));
   }
   return text + "\n    ]\n  }\n}\n";
 }
