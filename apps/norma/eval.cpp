@@ -6,6 +6,7 @@
 #include "norma/base/error.h"
 #include "norma/base/json_line.h"
 #include "norma/base/text.h"
+#include "norma/data/load.h"
 #include "norma/train/checkpoint.h"
 #include "norma/train/run_folder.h"
 
@@ -16,7 +17,6 @@ int run_eval(const EvalRequest& request) {
     throw RequestError(say("eval: --split must be val or train, got ", request.split, "."));
   }
   const Recipe recipe = recipe_of_run(request.run);
-  const std::string path = request.data.empty() ? recipe.data.path : request.data;
   io::FileSystem& disk = io::real_file_system();
   const io::NewestCheckpoint found = io::newest_whole(disk, io::join(request.run, "checkpoints"));
   for (const io::SkippedCheckpoint& skipped : found.skipped) {
@@ -24,15 +24,19 @@ int run_eval(const EvalRequest& request) {
         stderr, "norma: note: skipped %s: %s\n", skipped.folder.c_str(), skipped.why.c_str());
   }
   if (!found.whole) throw Error(say(request.run, " has no whole checkpoint to evaluate."));
-  // Another file is evaluated as a whole.
-  Trainer trainer(recipe, load_bytes(recipe.data.path, recipe.data.val_fraction));
+  Trainer trainer(recipe, load_data(recipe.data, recipe.model.vocab));
   load_model(disk, found.whole->folder, trainer);
-  const TokenData other = request.data.empty() ? TokenData{} : load_bytes(path, 0);
-  const TokenView tokens = !request.data.empty()    ? other.train
-                           : request.split == "val" ? trainer.data().val
-                                                    : trainer.data().train;
+  TokenData other;
+  if (!request.data.empty()) {
+    // Another text is evaluated as a whole, another data set by its split.
+    other = load_data({.path = request.data, .val_fraction = 0}, recipe.model.vocab);
+    if (other.val.count == 0) other.val = other.train;
+  }
+  const TokenData& data = request.data.empty() ? trainer.data() : other;
+  const TokenView& tokens = request.split == "val" ? data.val : data.train;
   const Evaluation result = trainer.evaluate(tokens, request.tokens);
-  const double bits = result.loss / std::log(2.0) / trainer.data().bytes_per_token;
+  const bool known = data.bytes_per_token > 0;
+  const double bits = known ? result.loss / std::log(2.0) / data.bytes_per_token : 0;
   if (request.json) {
     JsonLine line;
     line.add("run", request.run)
@@ -40,16 +44,17 @@ int run_eval(const EvalRequest& request) {
         .add("split", request.data.empty() ? request.split : request.data)
         .add("val/loss", result.loss)
         .add("val/perplexity", std::exp(result.loss))
-        .add("val/bpb", bits)
         .add("tokens", result.tokens);
+    if (known) line.add("val/bpb", bits);
     std::puts(line.text().c_str());
   } else {
-    std::printf("%s, step %llu: loss %.4f, perplexity %.3f, %.4f bits a byte, %lld tokens\n",
+    const std::string spoken = known ? say(fixed(bits, 4), " bits a byte") : "bits a byte not known";
+    std::printf("%s, step %llu: loss %.4f, perplexity %.3f, %s, %lld tokens\n",
                 request.run.c_str(),
                 static_cast<unsigned long long>(found.whole->step),
                 result.loss,
                 std::exp(result.loss),
-                bits,
+                spoken.c_str(),
                 static_cast<long long>(result.tokens));
   }
   return 0;

@@ -89,7 +89,7 @@ Verb declare_eval(CLI::App& app, CLI::App*& verb) {
   verb->footer("Example: norma eval runs/a --split val --json");
   verb->add_option("run", request->run, "the folder of the run")->required();
   verb->add_option("--split", request->split, "val or train")->capture_default_str();
-  verb->add_option("--data", request->data, "another text file instead of the run's own");
+  verb->add_option("--data", request->data, "another text file or data set instead of the run's own");
   verb->add_option("--tokens", request->tokens, "how many, spread evenly; 0: all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
@@ -148,6 +148,44 @@ Verb declare_tokenizer_decode(CLI::App& tokenizer, CLI::App*& verb) {
   verb->add_option("--binary", request->binary, kIdWidthHelp)
       ->check(CLI::IsMember({"uint16", "uint32"}));
   return [request] { return norma::app::run_tokenizer_decode(*request); };
+}
+
+Verb declare_data_text(CLI::App& data, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::DataTextRequest>();
+  verb = data.add_subcommand("text", "Turn texts into a folder of tokens to train on");
+  verb->footer(
+      "Example: norma data text books/ notes.jsonl.gz --tokenizer gpt2 --out data/books\n"
+      "         norma train recipes/gpt2-s.toml data.path=data/books --out runs/a");
+  verb->add_option("input",
+                   request->inputs,
+                   "files, folders (.txt .md .jsonl, also .gz .xz .zst), - for standard input")
+      ->required();
+  verb->add_option("--tokenizer", request->tokenizer, kTokenizerHelp)->capture_default_str();
+  verb->add_option("--out", request->out, "the folder to make")->required();
+  verb->add_option("--val-fraction", request->val_fraction, "share of the documents to validate on")
+      ->check(CLI::Range(0.0, 0.9))
+      ->capture_default_str();
+  verb->add_option("--seed", request->seed, "which documents these are")->capture_default_str();
+  verb->add_option("--field", request->field, "of JSONL (text); with it, - is JSONL, too");
+  verb->add_option(
+      "--separator", request->separator, "line between documents (<|endoftext|>); \"\" for none");
+  verb->add_option("--licence", request->licence, "a note to keep with the data");
+  verb->add_option("--threads", request->threads, "threads; 0: all cores")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_data_text(*request); };
+}
+
+Verb declare_data_inspect(CLI::App& data, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::DataInspectRequest>();
+  verb = data.add_subcommand("inspect", "Verify a folder of tokens and show what it holds");
+  verb->footer("Example: norma data inspect data/books");
+  verb->add_option("path", request->path, "a folder of norma data text, nanoGPT or llm.c")
+      ->required();
+  verb->add_option("--tokenizer", request->tokenizer, "for folders without a tokenizer.json");
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_data_inspect(*request); };
 }
 
 Verb declare_doctor(CLI::App& app, CLI::App*& verb) {
@@ -226,7 +264,7 @@ int run(int argc, char** argv) {
     CLI::App* verb = nullptr;
     Verb run;
   };
-  std::vector<Entry> entries(12);
+  std::vector<Entry> entries(14);
   entries[0].run = declare_check(app, entries[0].verb);
   entries[1].run = declare_bench_kernels(*bench, entries[1].verb);
   entries[2].run = declare_bench_train(*bench, entries[2].verb);
@@ -237,8 +275,10 @@ int run(int argc, char** argv) {
   entries[7].run = declare_tokenizer_train(*tokenizer, entries[7].verb);
   entries[8].run = declare_tokenizer_encode(*tokenizer, entries[8].verb);
   entries[9].run = declare_tokenizer_decode(*tokenizer, entries[9].verb);
-  entries[10].run = declare_data_get(*data, entries[10].verb);
-  entries[11].run = declare_data_generate(*data, entries[11].verb);
+  entries[10].run = declare_data_text(*data, entries[10].verb);
+  entries[11].run = declare_data_inspect(*data, entries[11].verb);
+  entries[12].run = declare_data_get(*data, entries[12].verb);
+  entries[13].run = declare_data_generate(*data, entries[13].verb);
 
   refuse_unknown_verb(app, argc, argv, 1);
   try {

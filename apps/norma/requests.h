@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -95,6 +96,28 @@ struct TokenizerDecodeRequest {
   std::string binary;
 };
 int run_tokenizer_decode(const TokenizerDecodeRequest& request);
+
+struct DataTextRequest {
+  std::vector<std::string> inputs;  // files, folders; "-": standard input
+  std::string tokenizer = "gpt2";
+  std::string out;
+  double val_fraction = 0.1;
+  std::uint64_t seed = 1;
+  std::optional<std::string> field;      // of JSONL; given: standard input is JSONL too
+  std::optional<std::string> separator;  // a line between documents
+  std::string licence;
+  int threads = 0;  // 0: all cores
+  bool json = false;
+};
+/// 0 done, 128 + signal when stopped by one.
+int run_data_text(const DataTextRequest& request);
+
+struct DataInspectRequest {
+  std::string path;
+  std::string tokenizer;  // empty: the one that lies in the folder
+  bool json = false;
+};
+int run_data_inspect(const DataInspectRequest& request);
 
 struct DataGetRequest {
   std::string set;

@@ -10,6 +10,7 @@
 #include "norma/base/text.h"
 #include "norma/base/threads.h"
 #include "norma/checks/ceilings.h"
+#include "norma/data/load.h"
 #include "norma/train/forecast.h"
 #include "norma/train/run.h"
 
@@ -72,14 +73,6 @@ void print_forecast_json(const Recipe& recipe, const Forecast& plan) {
   std::puts(line.text().c_str());
 }
 
-TokenData load_data(const Recipe& recipe, bool required) {
-  if (recipe.data.path.empty()) {
-    if (required) throw RequestError("data.path is not set: say data.path=FILE.");
-    return {};
-  }
-  return load_bytes(recipe.data.path, recipe.data.val_fraction);
-}
-
 int report(const RunResult& result, const TrainRequest& request) {
   for (const std::string& remark : result.remarks) {
     std::fprintf(stderr, "norma: note: %s\n", remark.c_str());
@@ -124,7 +117,9 @@ int run_train(const TrainRequest& request) {
     return 0;
   }
   if (request.dry_run) {
-    const Forecast plan = forecast(recipe, load_data(recipe, false));
+    const bool has_data = !recipe.data.path.empty();
+    const Forecast plan =
+        forecast(recipe, has_data ? load_data(recipe.data, recipe.model.vocab) : TokenData{});
     request.json ? print_forecast_json(recipe, plan) : print_forecast(recipe, plan);
     return 0;
   }
@@ -132,7 +127,7 @@ int run_train(const TrainRequest& request) {
   if (request.resume && request.force) {
     throw RequestError("train: --resume goes on and --force starts over; say one of them.");
   }
-  TokenData data = load_data(recipe, true);
+  TokenData data = load_data(recipe.data, recipe.model.vocab);
   const double peak = checks::measure_gemm_peak();
   ProgressDisplay display;
   const RunResult result = train_run(

@@ -94,6 +94,7 @@ void read_tensors(io::FileSystem& disk,
 std::string state_text(const RunState& state) {
   JsonLine line;
   line.add("step", state.step).add("elapsed_ms", static_cast<Index>(state.elapsed_ms));
+  if (!state.data.empty()) line.add("data", state.data);
   return line.text() + "\n";
 }
 
@@ -102,6 +103,10 @@ RunState read_state(io::FileSystem& disk, const std::string& path) {
   RunState state;
   io::StrictJson json(path, text);
   json.object([&](const std::string& key) {
+    if (key == "data") {
+      state.data = json.string();
+      return;
+    }
     const std::uint64_t value = json.integer();
     if (key == "step") state.step = static_cast<Index>(value);
     if (key == "elapsed_ms") state.elapsed_ms = value;
@@ -126,7 +131,9 @@ std::string save_checkpoint(io::FileSystem& disk,
   commit.write(kOptimizerFile, [&](io::ByteSink& sink) {
     write_tensors(sink, optimizer_tensors(trainer), {{"format", "pt"}});
   });
-  commit.write(kStateFile, [&](io::ByteSink& sink) { io::write_text(sink, state_text(state)); });
+  RunState written = state;
+  written.data = trainer.data().digest;
+  commit.write(kStateFile, [&](io::ByteSink& sink) { io::write_text(sink, state_text(written)); });
   return commit.finish(
       {{"scheme", recipe.scheme.name}, {"optimizer", std::string(word_of(recipe.optim.name))}});
 }
@@ -135,10 +142,27 @@ void load_model(io::FileSystem& disk, const std::string& folder, Trainer& traine
   read_tensors(disk, io::join(folder, kModelFile), model_tensors(trainer));
 }
 
+namespace {
+
+void require_same_data(const std::string& folder, const RunState& state, const TokenData& data) {
+  if (state.data.empty() || data.digest.empty() || state.data == data.digest) return;
+  throw RequestError(say(folder,
+                         " was trained on other data: their digest was ",
+                         state.data,
+                         ", that of ",
+                         data.description,
+                         " is ",
+                         data.digest,
+                         ". Restore the data set, or start a new run with another --out."));
+}
+
+}  // namespace
+
 RunState load_checkpoint(io::FileSystem& disk, const std::string& folder, Trainer& trainer) {
+  const RunState state = read_state(disk, io::join(folder, kStateFile));
+  require_same_data(folder, state, trainer.data());
   load_model(disk, folder, trainer);
   read_tensors(disk, io::join(folder, kOptimizerFile), optimizer_tensors(trainer));
-  const RunState state = read_state(disk, io::join(folder, kStateFile));
   trainer.set_steps_done(state.step);
   return state;
 }

@@ -14,6 +14,7 @@ namespace norma {
 struct RunState {
   Index step = 0;
   std::uint64_t elapsed_ms = 0;  // of training, over all sittings
+  std::string data = {};         // the digest of the data; empty: a checkpoint without one
 };
 
 /// Writes checkpoints/step-N below `run` and returns the folder.
@@ -23,7 +24,8 @@ std::string save_checkpoint(io::FileSystem& disk,
                             const RunState& state);
 
 /// Puts a verified checkpoint into the trainer, which was built from the same recipe. Throws an
-/// Error that names what does not fit.
+/// Error that names what does not fit, and a RequestError when the data are not those of the
+/// checkpoint: the run would go on with other tokens than it was to see.
 RunState load_checkpoint(io::FileSystem& disk, const std::string& folder, Trainer& trainer);
 
 /// Only parameters and statistics, for evaluation.

@@ -76,8 +76,7 @@ Forecast forecast(const Recipe& recipe, const TokenData& data) {
     trainer.step();
     result.parameters = trainer.params().count();
     result.memory = trainer.memory();
-    result.memory.data +=
-        static_cast<std::size_t>((data.train.count + data.val.count) * data.train.bytes_per_token);
+    result.memory.data += data.held_bytes;
     result.flops_per_step = trainer.flops_per_step();
   }
   const bool fits = result.memory.total() < result.machine_bytes / 2;

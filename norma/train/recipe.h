@@ -5,22 +5,13 @@
 #include <vector>
 
 #include "norma/base/settings.h"
+#include "norma/data/data_spec.h"
 #include "norma/models/model_spec.h"
 #include "norma/nn/scheme.h"
 #include "norma/optim/optim_spec.h"
 #include "norma/optim/schedule.h"
 
 namespace norma {
-
-struct DataSpec {
-  std::string path;
-  double val_fraction = 0.1;
-  template <class F>
-  void fields(F&& f) {
-    f("path", path, "a text file, read as bytes");
-    f("val_fraction", val_fraction, "share of the file kept for validation", Range{0, 0.9});
-  }
-};
 
 enum class Precision : std::uint8_t { f32, f64 };
 template <>

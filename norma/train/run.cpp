@@ -34,7 +34,11 @@ class Run {
       : request_(request),
         onlooker_(onlooker),
         trainer_(recipe, std::move(data)),
-        folder_(io::real_file_system(), request.out, how_to_open(request), recipe),
+        folder_(io::real_file_system(),
+                request.out,
+                how_to_open(request),
+                recipe,
+                trainer_.data().tokenizer),
         steps_(recipe.train.steps) {
     result_.remarks = recipe.warnings;
   }
@@ -132,7 +136,8 @@ class Run {
     if (request_.peak_gflops > 0) line.add("perf/mfu", share_of_peak());
     if (evaluated) {
       line.add("val/loss", result_.val_loss);
-      line.add("val/bpb", result_.val_loss / std::log(2.0) / trainer_.data().bytes_per_token);
+      const double bytes = trainer_.data().bytes_per_token;
+      if (bytes > 0) line.add("val/bpb", result_.val_loss / std::log(2.0) / bytes);
     }
     for (const Angles& angle : report.angles) {
       line.add(say("angle/", word_of(angle.kind)), angle.mean);

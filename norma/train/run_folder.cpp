@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kRecipe = "recipe.toml";
+constexpr const char* kTokenizer = "tokenizer.json";
 constexpr const char* kMetrics = "metrics.jsonl";
 constexpr const char* kLog = "log.txt";
 constexpr const char* kDone = "DONE";
@@ -62,7 +63,7 @@ void require_free(const std::string& path) {
 /// Removes what a run writes and nothing else: the folder may hold more.
 void remove_run(const std::string& path) {
   for (const char* name :
-       {kRecipe, "env.json", kMetrics, "probes.jsonl", "samples.jsonl", kLog, kDone, kFailed}) {
+       {kRecipe, kTokenizer, "env.json", kMetrics, "probes.jsonl", "samples.jsonl", kLog, kDone, kFailed}) {
     fs::remove(fs::path(path) / name);
   }
   fs::remove_all(fs::path(path) / "checkpoints");
@@ -70,7 +71,11 @@ void remove_run(const std::string& path) {
 
 }  // namespace
 
-RunFolder::RunFolder(io::FileSystem& disk, std::string path, Open how, const Recipe& recipe)
+RunFolder::RunFolder(io::FileSystem& disk,
+                     std::string path,
+                     Open how,
+                     const Recipe& recipe,
+                     const std::string& tokenizer)
     : path_(std::move(path)) {
   if (how == Open::fresh) require_free(path_);
   std::error_code error;
@@ -82,6 +87,8 @@ RunFolder::RunFolder(io::FileSystem& disk, std::string path, Open how, const Rec
     fs::remove(fs::path(path_) / kFailed);
     return;
   }
+  // Before the recipe, which makes the folder a run: a run that knows its tokenizer has it.
+  if (!tokenizer.empty()) write_file(kTokenizer, tokenizer);
   write_file(kRecipe, recipe_text(recipe));
   write_file("env.json", environment_text());
 }

@@ -17,9 +17,14 @@ class RunFolder {
     replace,  // what it holds of a run is removed
     resume    // goes on with what it holds
   };
-  /// Makes the folder where it is absent, takes its lock, and for a fresh run writes recipe.toml
-  /// and env.json. Throws RequestError where a run is there that was not to be touched.
-  RunFolder(io::FileSystem& disk, std::string path, Open how, const Recipe& recipe);
+  /// Makes the folder where it is absent, takes its lock, and for a fresh run writes recipe.toml,
+  /// env.json and, where the data know their tokenizer, tokenizer.json. Throws RequestError where a
+  /// run is there that was not to be touched.
+  RunFolder(io::FileSystem& disk,
+            std::string path,
+            Open how,
+            const Recipe& recipe,
+            const std::string& tokenizer);
 
   const std::string& path() const { return path_; }
   const io::RunLock& lock() const { return *lock_; }

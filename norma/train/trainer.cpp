@@ -133,9 +133,7 @@ Trainer::Memory Trainer::memory() const {
           .gradients = params_.grads().bytes(),
           .optimizer = optimizer_->state_bytes(),
           .activations = tape_.arena().touched(),
-          .data = static_cast<std::size_t>((data_.train.count + data_.val.count) *
-                                           data_.train.bytes_per_token) +
-                  ids_.tensor.bytes() + targets_.tensor.bytes()};
+          .data = data_.held_bytes + ids_.tensor.bytes() + targets_.tensor.bytes()};
 }
 
 }  // namespace norma

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "norma/data/batches.h"
+#include "norma/data/token_data.h"
 #include "norma/models/gpt.h"
 #include "norma/optim/angle_meter.h"
 #include "norma/optim/clip.h"
