@@ -81,11 +81,23 @@ std::string info_file(Random& random) {
   return text_of(info);
 }
 
-/// Changes a word or a mark of dataset.json; most of the time it is sealed again, so that the checks
-/// behind the digest are reached.
+/// Changes a word or a mark of dataset.json; most of the time it is sealed again, so that the
+/// checks behind the digest are reached.
 void change_info(std::string& text, Random& random) {
-  static const char* const kWords[] = {"0", "1", "2", "4", "99", "18446744073709551615", "-1", "{}",
-                                       "[]", "\"\"", "\"vocab\"", "\"train\"", "1e3", "null"};
+  static const char* const kWords[] = {"0",
+                                       "1",
+                                       "2",
+                                       "4",
+                                       "99",
+                                       "18446744073709551615",
+                                       "-1",
+                                       "{}",
+                                       "[]",
+                                       "\"\"",
+                                       "\"vocab\"",
+                                       "\"train\"",
+                                       "1e3",
+                                       "null"};
   const std::size_t tail = text.rfind(",\n  \"digest\"");
   if (tail == std::string::npos || tail == 0) return;
   std::string body = text.substr(0, tail);

@@ -48,7 +48,8 @@ int run_eval(const EvalRequest& request) {
     if (known) line.add("val/bpb", bits);
     std::puts(line.text().c_str());
   } else {
-    const std::string spoken = known ? say(fixed(bits, 4), " bits a byte") : "bits a byte not known";
+    const std::string spoken =
+        known ? say(fixed(bits, 4), " bits a byte") : "bits a byte not known";
     std::printf("%s, step %llu: loss %.4f, perplexity %.3f, %s, %lld tokens\n",
                 request.run.c_str(),
                 static_cast<unsigned long long>(found.whole->step),

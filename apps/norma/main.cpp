@@ -89,7 +89,8 @@ Verb declare_eval(CLI::App& app, CLI::App*& verb) {
   verb->footer("Example: norma eval runs/a --split val --json");
   verb->add_option("run", request->run, "the folder of the run")->required();
   verb->add_option("--split", request->split, "val or train")->capture_default_str();
-  verb->add_option("--data", request->data, "another text file or data set instead of the run's own");
+  verb->add_option(
+      "--data", request->data, "another text file or data set instead of the run's own");
   verb->add_option("--tokens", request->tokens, "how many, spread evenly; 0: all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();

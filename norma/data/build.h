@@ -39,9 +39,10 @@ struct BuildResult {
   std::vector<std::string> warnings;  // sentences
 };
 
-/// Encodes every document, splits by document, and writes the folder whole or not at all. After each
-/// document comes the tokenizer's end-of-text token, or a line feed where it has none. Memory does
-/// not grow with the inputs. The ids depend on inputs, tokenizer and spec alone, not on threads.
+/// Encodes every document, splits by document, and writes the folder whole or not at all. After
+/// each document comes the tokenizer's end-of-text token, or a line feed where it has none. Memory
+/// does not grow with the inputs. The ids depend on inputs, tokenizer and spec alone, not on
+/// threads.
 ///
 /// Where no document fell to validation (one alone never does), the last val_fraction of the tokens
 /// becomes the validation split.

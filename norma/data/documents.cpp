@@ -85,9 +85,9 @@ class TextReader {
   io::ByteSource& source_;
   std::string_view separator_;
   const TakePiece& take_;
-  std::string text_;      // of the document, not yet given
-  std::size_t line_ = 0;  // where its last line begins
-  std::size_t seen_ = 0;  // up to here there is no end of a line behind line_
+  std::string text_;       // of the document, not yet given
+  std::size_t line_ = 0;   // where its last line begins
+  std::size_t seen_ = 0;   // up to here there is no end of a line behind line_
   bool cut_line_ = false;  // its beginning was given away: what is left is no separator
 };
 

@@ -16,9 +16,7 @@ using TakePiece = std::function<void(std::string_view piece, bool last)>;
 /// Plain text: a line that is exactly `separator` ends a document and belongs to none; an empty
 /// separator never does. The end of the source ends a document. Pieces end where text may be cut
 /// (norma/text/words.h); text without white space for 16 MiB is cut there all the same.
-void read_text_documents(io::ByteSource& source,
-                         std::string_view separator,
-                         const TakePiece& take);
+void read_text_documents(io::ByteSource& source, std::string_view separator, const TakePiece& take);
 
 /// A line is an object, and its member `field` a document. Empty lines are skipped. An Error names
 /// the line that is no JSON, lacks the field or is longer than 256 MiB.

@@ -109,9 +109,10 @@ class Loader {
           say("data.format=", word, " needs a folder, but ", spec_.path, " is a file."));
     }
     if (spec_.format == DataFormat::automatic && spec_.path.ends_with(".bin")) {
-      throw RequestError(say(spec_.path,
-                             " looks like a file of token ids: give its folder as data.path, or say "
-                             "data.format=text to train on its bytes."));
+      throw RequestError(
+          say(spec_.path,
+              " looks like a file of token ids: give its folder as data.path, or say "
+              "data.format=text to train on its bytes."));
     }
   }
 
@@ -149,8 +150,7 @@ class Loader {
     set_.train = open_listed(kTrainName, info.train.file, info);
     set_.val = open_listed(kValName, info.val.file, info);
     set_.data.tokenizer = read(kTokenizerName, kLargestTokenizer);
-    const std::string digest =
-        io::digest_of(std::as_bytes(std::span(set_.data.tokenizer))).text();
+    const std::string digest = io::digest_of(std::as_bytes(std::span(set_.data.tokenizer))).text();
     if (digest != info.tokenizer_file.digest) {
       refuse_digest(at(kTokenizerName), digest, info.tokenizer_file.digest);
     }
@@ -161,10 +161,9 @@ class Loader {
         require_ids_below(file, set_.data.vocab, "the vocabulary in dataset.json");
       }
     }
-    set_.data.bytes_per_token =
-        info.val.tokens == 0
-            ? 0
-            : static_cast<double>(info.val.text_bytes) / static_cast<double>(info.val.tokens);
+    set_.data.bytes_per_token = info.val.tokens == 0 ? 0
+                                                     : static_cast<double>(info.val.text_bytes) /
+                                                           static_cast<double>(info.val.tokens);
     require_model_vocab("its tokenizer");
   }
 
@@ -192,12 +191,8 @@ class Loader {
   [[noreturn]] static void refuse_digest(const std::string& path,
                                          const std::string& found,
                                          const std::string& wanted) {
-    throw Error(say(path,
-                    " was changed: its digest is ",
-                    found,
-                    ", dataset.json says ",
-                    wanted,
-                    "."));
+    throw Error(
+        say(path, " was changed: its digest is ", found, ", dataset.json says ", wanted, "."));
   }
 
   void load_nanogpt() {

@@ -28,8 +28,8 @@ struct Dataset {
 ///   a text file            its bytes; the last data.val_fraction of them is the validation split
 /// A tokenizer.json beside somebody else's shards is taken for theirs.
 ///
-/// Every id must be below `model_vocab` (0: there is no model yet). A RequestError where the path or
-/// the model cannot be right, an Error where a file is damaged; both before anything is trained.
+/// Every id must be below `model_vocab` (0: there is no model yet). A RequestError where the path
+/// or the model cannot be right, an Error where a file is damaged; both before anything is trained.
 Dataset open_dataset(const DataSpec& spec,
                      Index model_vocab,
                      io::FileSystem& disk = io::real_file_system());

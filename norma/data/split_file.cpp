@@ -35,8 +35,7 @@ void split_tail(io::FileSystem& disk,
                 const text::Tokenizer& tokenizer,
                 SplitInfo& train,
                 SplitInfo& val) {
-  const auto moved =
-      static_cast<std::uint64_t>(static_cast<double>(train.tokens) * request.share);
+  const auto moved = static_cast<std::uint64_t>(static_cast<double>(train.tokens) * request.share);
   const std::uint64_t kept = train.tokens - moved;
   SplitFile tail(disk, request.val, request.token_bytes);
   {

@@ -20,9 +20,9 @@ namespace norma::fetch {
 
 namespace {
 
-constexpr std::size_t kKeptWords = 4096;  // of what a child says
+constexpr std::size_t kKeptBytes = 4096;  // of what a child says
 constexpr int kLookEvery_ms = 50;
-constexpr double kGrace_s = 2.0;  // between the request to end and the end
+constexpr double kGrace_s = 1.0;  // between the request to end and the end
 
 /// What the child says, through a pipe.
 class Ear {
@@ -40,16 +40,16 @@ class Ear {
   Ear& operator=(const Ear&) = delete;
 
   int mouth() const { return ends_[1]; }
-  /// Waits a moment for words and keeps the last of them.
-  void listen() {
+  /// Waits at most so long for words and keeps the last of them.
+  void listen(int wait_ms = kLookEvery_ms) {
     pollfd waiting{.fd = ends_[0], .events = POLLIN, .revents = 0};
-    ::poll(&waiting, 1, kLookEvery_ms);
+    ::poll(&waiting, 1, wait_ms);
     std::array<char, 4096> piece{};
     while (true) {
       const ssize_t got = ::read(ends_[0], piece.data(), piece.size());
       if (got <= 0) return;
       heard_.append(piece.data(), static_cast<std::size_t>(got));
-      if (heard_.size() > kKeptWords) heard_.erase(0, heard_.size() - kKeptWords);
+      if (heard_.size() > kKeptBytes) heard_.erase(0, heard_.size() - kKeptBytes);
     }
   }
   const std::string& heard() const { return heard_; }
@@ -140,7 +140,7 @@ ChildEnd run_child(const ChildCommand& command) {
     }
     ear.listen();
   }
-  ear.listen();
+  ear.listen(0);
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return {.kind = ChildEnd::Kind::exited, .code = code, .said = ear.heard()};
 }

@@ -1,5 +1,6 @@
 #include "norma/fetch/sets.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
@@ -36,26 +37,27 @@ std::vector<std::string> make_gpt2(const std::vector<Members>& packages) {
   return files;
 }
 
-/// Empty when the file is as it should be; else what is wrong with it.
-std::string fault_of(io::FileSystem& system, const std::string& path, const SetFile& wanted) {
+bool is_right(const std::string& contents, const SetFile& wanted) {
+  return contents.size() == wanted.bytes && io::sha256_of(contents) == wanted.sha256;
+}
+
+/// Whether a file is there and is the one that we know. That the disk fails is an Error.
+bool is_there(io::FileSystem& system, const std::string& path, const SetFile& wanted) {
   try {
     const io::File file(system, path, io::OpenAs::read);
-    const std::string contents = file.text(wanted.bytes);
-    if (contents.size() == wanted.bytes && io::sha256_of(contents) == wanted.sha256) return "";
-    return "it is not the file that was fetched";
+    const io::FileInfo found = file.info();
+    return found.kind == io::FileInfo::Kind::file && found.bytes == wanted.bytes &&
+           is_right(file.text(wanted.bytes), wanted);
   } catch (const io::FileError& error) {
     if (error.code() != ENOENT && error.code() != ENOTDIR) throw;
-    return "it is not there";
-  } catch (const Error& error) {
-    return error.what();
+    return false;
   }
 }
 
 bool is_whole(io::FileSystem& system, const Set& set, const std::string& folder) {
-  for (const SetFile& file : set.files) {
-    if (!fault_of(system, io::join(folder, file.name), file).empty()) return false;
-  }
-  return true;
+  return std::all_of(set.files.begin(), set.files.end(), [&](const SetFile& file) {
+    return is_there(system, io::join(folder, file.name), file);
+  });
 }
 
 void make_folders(io::FileSystem& system, const std::string& path) {
@@ -70,7 +72,10 @@ void make_folders(io::FileSystem& system, const std::string& path) {
 
 /// The folders above a set, without links: io refuses to make names durable through a link.
 std::string parent_folder(const std::string& to) {
-  return std::filesystem::weakly_canonical(to.empty() ? io::cache_folder() : to).string();
+  const std::string folder = to.empty() ? io::cache_folder() : to;
+  std::error_code failed;
+  const std::filesystem::path straight = std::filesystem::weakly_canonical(folder, failed);
+  return failed ? folder : straight.string();  // what is wrong with it shows when it is used
 }
 
 /// What a killed process left behind. Whoever holds the lock may remove it.
@@ -83,7 +88,7 @@ void remove_leftovers(io::FileSystem& system, const std::string& folder) {
 }
 
 void check_made(const Set& set, const SetFile& wanted, const std::string& contents) {
-  if (contents.size() == wanted.bytes && io::sha256_of(contents) == wanted.sha256) return;
+  if (is_right(contents, wanted)) return;
   std::string names;
   for (const SetPackage& package : set.packages) {
     names += say(names.empty() ? "" : ", ", package.name);

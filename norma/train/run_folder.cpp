@@ -62,8 +62,15 @@ void require_free(const std::string& path) {
 
 /// Removes what a run writes and nothing else: the folder may hold more.
 void remove_run(const std::string& path) {
-  for (const char* name :
-       {kRecipe, kTokenizer, "env.json", kMetrics, "probes.jsonl", "samples.jsonl", kLog, kDone, kFailed}) {
+  for (const char* name : {kRecipe,
+                           kTokenizer,
+                           "env.json",
+                           kMetrics,
+                           "probes.jsonl",
+                           "samples.jsonl",
+                           kLog,
+                           kDone,
+                           kFailed}) {
     fs::remove(fs::path(path) / name);
   }
   fs::remove_all(fs::path(path) / "checkpoints");

@@ -36,8 +36,8 @@ train = { steps = 6, batch = 4, checkpoint_every = 3 }
     return {std::istreambuf_iterator<char>(file), {}};
   }
   Outcome make(const std::string& more = "") const {
-    return run_norma(say(
-        "data text ", at("corpus.txt"), " --tokenizer byte --out ", at("set"), " ", more));
+    return run_norma(
+        say("data text ", at("corpus.txt"), " --tokenizer byte --out ", at("set"), " ", more));
   }
   Outcome train(const std::string& more) const {
     return run_norma(say("train ", at("r.toml"), " data.path=", at("set"), " ", more));
@@ -104,8 +104,7 @@ TEST_F(CliData, PipesPackedFilesAndJsonLinesGiveTheSameTokens) {
   same("gzip -c " + at("corpus.txt") + " | $NORMA data text -");
   std::string lines;
   for (int i = 0; i < 60; ++i) {
-    lines += say(
-        "{\"body\": \"Story ", i, ": the cat sat on the mat ", i * i, " times.\\n\"}\n");
+    lines += say("{\"body\": \"Story ", i, ": the cat sat on the mat ", i * i, " times.\\n\"}\n");
   }
   put("lines.jsonl", lines);
   same("$NORMA data text --field body " + at("lines.jsonl"));

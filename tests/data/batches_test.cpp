@@ -155,7 +155,8 @@ TEST(WindowTable, FindsEveryWindowOnce) {
 }
 
 TEST(TrainWindows, NoWindowOfAnyShardComesTwiceAnEpoch) {
-  const std::vector<Index> counts = {100, 7, 16, 15, 333, 64, 1};  // the 2nd, 4th and last have none
+  const std::vector<Index> counts = {
+      100, 7, 16, 15, 333, 64, 1};  // the 2nd, 4th and last have none
   const Shards data(counts);
   const TrainWindows windows(data.view, 8, 11);
   Index expected = 0;

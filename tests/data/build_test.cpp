@@ -248,7 +248,8 @@ TEST_F(Build, ADiskThatFailsAtAnyCallLeavesNothing) {
     test::FaultyDisk disk(io::real_file_system(), {.at = n, .error = EIO});
     bool threw = false;
     try {
-      build_dataset(spec({path}), tiny(), [](const BuildProgress&) {}, disk);
+      build_dataset(
+          spec({path}), tiny(), [](const BuildProgress&) {}, disk);
     } catch (const Error&) {
       threw = true;
       ++failed;

@@ -124,7 +124,8 @@ TEST(JsonlDocuments, LongLinesAndManyLinesAreRead) {
 }
 
 TEST(JsonlDocuments, WhatIsWrongIsNamedWithItsLine) {
-  const auto complains = [](const std::string& text, std::initializer_list<std::string_view> parts) {
+  const auto complains = [](const std::string& text,
+                            std::initializer_list<std::string_view> parts) {
     return throws<Error>([&] { read_jsonl(text); }, parts);
   };
   EXPECT_TRUE(complains("{\"text\": \"a\"}\n{\"text\": \"b", {"a string: line 2", "not JSON"}));

@@ -343,7 +343,8 @@ TEST_F(Load, EveryDamageGetsItsSentence) {
     BlindDisk blind(folder.string(), sound.string());
     EXPECT_EQ(verdict(folder, blind), "") << damage.what;
     const std::string path = folder.string() + "/";
-    for (std::size_t place = found.find(path); place != std::string::npos; place = found.find(path)) {
+    for (std::size_t place = found.find(path); place != std::string::npos;
+         place = found.find(path)) {
       found.replace(place, path.size(), "data/");
     }
     std::printf("| %s | %s |\n", damage.what, found.c_str());
@@ -386,7 +387,8 @@ TEST_F(Load, WrongPathsAreRequests) {
   put(at("x.bin"), std::string(100, 'a'));
   EXPECT_TRUE(refused("x.bin", {"looks like a file of token ids", "data.format=text"}));
   make_norma(at("d"));
-  EXPECT_TRUE(throws<RequestError>([&] { load("d", 255); }, {"256 token ids", "model.vocab is 255"}));
+  EXPECT_TRUE(
+      throws<RequestError>([&] { load("d", 255); }, {"256 token ids", "model.vocab is 255"}));
   EXPECT_TRUE(throws<RequestError>(
       [&] { load_data({.path = at("d").string(), .format = DataFormat::text}, 256); },
       {"needs a file"}));
