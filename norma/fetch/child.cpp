@@ -21,8 +21,8 @@ namespace norma::fetch {
 namespace {
 
 constexpr std::size_t kKeptBytes = 4096;  // of what a child says
-constexpr int kLookEvery_ms = 50;
-constexpr double kGrace_s = 1.0;  // between the request to end and the end
+constexpr int kLookEveryMs = 50;
+constexpr double kGraceS = 1.0;  // between the request to end and the end
 
 /// What the child says, through a pipe.
 class Ear {
@@ -41,7 +41,7 @@ class Ear {
 
   int mouth() const { return ends_[1]; }
   /// Waits at most so long for words and keeps the last of them.
-  void listen(int wait_ms = kLookEvery_ms) {
+  void listen(int wait_ms = kLookEveryMs) {
     pollfd waiting{.fd = ends_[0], .events = POLLIN, .revents = 0};
     ::poll(&waiting, 1, wait_ms);
     std::array<char, 4096> piece{};
@@ -85,6 +85,7 @@ int start(const ChildCommand& command, const Ear& ear, pid_t& child) {
   std::vector<std::string> words = {command.program};
   words.insert(words.end(), command.arguments.begin(), command.arguments.end());
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   const int error =
@@ -108,7 +109,7 @@ void end_group(pid_t child, Ear& ear) {
   ::kill(-child, SIGTERM);
   const Stopwatch asked;
   bool ended = false;
-  while (!ended && asked.seconds() < kGrace_s) {
+  while (!ended && asked.seconds() < kGraceS) {
     ear.listen();
     ended = has_ended(child, status);
   }

@@ -1,5 +1,7 @@
 #include "norma/fetch/npm.h"
 
+#include <algorithm>
+
 #include "norma/base/text.h"
 #include "norma/fetch/child.h"
 #include "norma/io/file.h"
@@ -12,9 +14,8 @@ namespace {
 constexpr std::string_view kAdvice =
     "Check the network and npm's settings (npm config get registry), ";
 
-/// The line of npm's words that says most: its last one, less those that only name a log.
-std::string last_words(std::string_view said) {
-  std::string best = "it said nothing";
+/// The line of npm's words that says most: the first one after the codes and numbers.
+std::string telling_line(std::string_view said) {
   while (!said.empty()) {
     const std::size_t end = std::min(said.find('\n'), said.size());
     std::string_view line = said.substr(0, end);
@@ -22,11 +23,12 @@ std::string last_words(std::string_view said) {
     for (const std::string_view lead : {"npm ", "ERR! ", "error "}) {
       if (line.starts_with(lead)) line.remove_prefix(lead.size());
     }
-    const bool useful = !line.empty() && !line.starts_with("A complete log") &&
-                        line.find("_logs/") == std::string_view::npos;
-    if (useful) best = std::string(line);
+    const bool numbers =
+        line.starts_with("code ") || line.starts_with("errno ") || line.starts_with("syscall ");
+    while (line.ends_with('.')) line.remove_suffix(1);
+    if (!line.empty() && !numbers) return std::string(line);
   }
-  return best;
+  return "it said nothing";
 }
 
 void run_npm(const PackageRequest& package, const std::string& folder, const NpmOptions& options) {
@@ -68,7 +70,7 @@ void run_npm(const PackageRequest& package, const std::string& folder, const Npm
                     " (exit code ",
                     end.code,
                     "): ",
-                    last_words(end.said),
+                    telling_line(end.said),
                     ". ",
                     kAdvice,
                     package.otherwise,

