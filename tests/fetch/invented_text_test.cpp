@@ -24,8 +24,8 @@ std::vector<std::string> pieces(std::string_view text, std::string_view between)
 }
 
 const std::string& corpus() {
-  static const std::string text = invented_text({.bytes = 1'000'000});
-  return text;
+  static const std::string kText = invented_text({.bytes = 1'000'000});
+  return kText;
 }
 
 TEST(InventedText, IsTheSameOnEveryMachine) {
@@ -97,17 +97,17 @@ TEST(InventedText, FactsHoldInTheWholeCorpus) {
 }
 
 int value_of(const std::string& word) {
-  static const std::vector<std::string> small = {
+  static const std::vector<std::string> kSmall = {
       "zero",     "one",     "two",     "three",     "four",     "five",    "six",
       "seven",    "eight",   "nine",    "ten",       "eleven",   "twelve",  "thirteen",
       "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"};
-  static const std::map<std::string, int> tens = {
+  static const std::map<std::string, int> kTens = {
       {"twenty", 20}, {"thirty", 30}, {"forty", 40}, {"fifty", 50}};
   const std::size_t dash = std::min(word.find('-'), word.size());
-  if (const auto ten = tens.find(word.substr(0, dash)); ten != tens.end()) {
+  if (const auto ten = kTens.find(word.substr(0, dash)); ten != kTens.end()) {
     return ten->second + (dash == word.size() ? 0 : value_of(word.substr(dash + 1)));
   }
-  return static_cast<int>(std::find(small.begin(), small.end(), word) - small.begin());
+  return static_cast<int>(std::find(kSmall.begin(), kSmall.end(), word) - kSmall.begin());
 }
 
 TEST(InventedText, SumsAreRight) {
