@@ -15,6 +15,7 @@ import sys
 MAY = {  # room: rooms it may include (itself is always allowed)
     "base": "",
     "io": "base",
+    "fetch": "base io",
     "text": "base io",
     "kernels": "base",
     "tensor": "base",

