@@ -59,11 +59,11 @@ class Output {
 
 class Sampling {
  public:
-  Sampling(const SampleRequest& request, TrainedModel& trained)
+  Sampling(const SampleRequest& request, std::string prompt, TrainedModel& trained)
       : request_(request),
         trained_(trained),
         tokenizer_(tokenizer_of_run(request.run)),
-        prompt_(read_prompt(request)),
+        prompt_(std::move(prompt)),
         ids_(prompt_ids(*tokenizer_, prompt_, trained.recipe().model.vocab)),
         spec_(spec_for(*tokenizer_, trained.recipe().model.vocab)) {
     spec_.tokens = request.tokens;
@@ -144,15 +144,17 @@ class Sampling {
 }  // namespace
 
 int run_sample(const SampleRequest& request) {
-  watch_stop_signals();
   if (!request.prompt.empty() && !request.prompt_file.empty()) {
     throw RequestError("sample: say --prompt or --prompt-file, not both.");
   }
+  // A person who waits at a terminal for the end of the prompt can still leave.
+  std::string prompt = read_prompt(request);
+  watch_stop_signals();
   TrainedModel trained(io::real_file_system(), request.run, request.checkpoint);
   for (const std::string& remark : trained.remarks()) {
     std::fprintf(stderr, "norma: note: %s\n", remark.c_str());
   }
-  Sampling(request, trained).run();
+  Sampling(request, std::move(prompt), trained).run();
   return stop_signal() == 0 ? 0 : 128 + stop_signal();
 }
 

@@ -39,8 +39,7 @@ std::string TrainedModel::find(io::FileSystem& disk,
   const std::string parent = io::join(run, "checkpoints");
   if (step) {
     step_ = *step;
-    const std::string folder =
-        io::join(parent, io::step_folder_name(static_cast<std::uint64_t>(*step)));
+    std::string folder = io::join(parent, io::step_folder_name(static_cast<std::uint64_t>(*step)));
     if (!std::filesystem::exists(folder)) {
       throw RequestError(say(run,
                              " has no checkpoint of step ",
