@@ -61,6 +61,8 @@ std::string_view doing_of(OpenAs how) {
       return "create";
     case OpenAs::shared:
       return "open for locking";
+    case OpenAs::append:
+      return "open for writing";
     case OpenAs::folder:
       return "open the folder";
     case OpenAs::read:
@@ -169,6 +171,43 @@ bool is_plain_file_name(std::string_view name) {
   constexpr std::size_t kLongest = 255;
   return !name.empty() && name.size() <= kLongest && name.front() != '.' &&
          name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
+}
+
+bool is_there(FileSystem& system, const std::string& path) {
+  const Answer got = insist([&] { return system.open(path, OpenAs::read); });
+  if (got.error == ENOENT || got.error == ENOTDIR) return false;
+  demand(got, "open", path);
+  system.close(static_cast<int>(got.value));
+  return true;
+}
+
+bool remove_file(FileSystem& system, const std::string& path) {
+  const Answer got = insist([&] { return system.remove_file(path); });
+  if (got.error == ENOENT) return false;
+  demand(got, "remove", path);
+  return true;
+}
+
+void write_new_file(FileSystem& system, const std::string& path, std::string_view text) {
+  const std::string fresh = say(path, ".new");
+  remove_file(system, fresh);
+  try {
+    File file(system, fresh, OpenAs::create_new);
+    write_text(file, text);
+    file.sync();
+    file.close();
+    rename(system, fresh, path);
+  } catch (const FileError&) {
+    insist([&] { return system.remove_file(fresh); });  // the first failure is the one to report
+    throw;
+  }
+  sync_folder(system, parent_of(path));
+}
+
+void make_folders(FileSystem& system, const std::string& path) {
+  const std::string parent = parent_of(path);
+  if (parent != path && !is_there(system, parent)) make_folders(system, parent);
+  make_folder(system, path);
 }
 
 bool make_folder(FileSystem& system, const std::string& path) {

@@ -66,6 +66,15 @@ std::string parent_of(std::string_view path);                      // "." when t
 /// A name that stays in its folder: 1 to 255 bytes, no slash, no NUL, no leading dot.
 bool is_plain_file_name(std::string_view name);
 
+/// Whether something of that name is there; throws when the disk does not tell.
+bool is_there(FileSystem& system, const std::string& path);
+/// A new file that appears whole or not at all: written beside its place, made durable, renamed.
+/// What an earlier try left beside it is replaced; a file of that name is not.
+void write_new_file(FileSystem& system, const std::string& path, std::string_view text);
+/// Removes a file; false when there was none. Durable only after sync_folder.
+bool remove_file(FileSystem& system, const std::string& path);
+/// Makes a folder and those above it that are absent, each durable.
+void make_folders(FileSystem& system, const std::string& path);
 /// Makes one folder and makes its entry durable; false when it was there already.
 bool make_folder(FileSystem& system, const std::string& path);
 /// After this, entries made, renamed or removed in the folder survive a loss of power.

@@ -17,6 +17,7 @@ enum class OpenAs : std::uint8_t {
   read,        // an existing file of any kind; never waits, not even for a pipe
   create_new,  // for writing; the file must not exist
   shared,      // for reading and writing, made when absent: lock files
+  append,      // for reading and writing at the end, made when absent: files of lines
   folder,      // to make its entries durable; a link to a folder is refused
 };
 

@@ -8,6 +8,7 @@
 #include "norma/base/text.h"
 #include "norma/io/safetensors.h"
 #include "norma/io/strict_json.h"
+#include "norma/tensor/plain.h"
 
 namespace norma {
 
@@ -91,40 +92,66 @@ void read_tensors(io::FileSystem& disk,
   }
 }
 
+/// What a checkpoint holds must be fit to go on from.
+void require_finite(const std::vector<NamedTensor>& tensors, Index step) {
+  for (const NamedTensor& named : tensors) {
+    if (all_finite(named.tensor)) continue;
+    throw DivergedError(say("no checkpoint was written at step ",
+                            step,
+                            ": ",
+                            named.name,
+                            " is not finite. Go on with --resume from the last checkpoint, or try "
+                            "a lower optim.lr."));
+  }
+}
+
 std::string state_text(const RunState& state) {
   JsonLine line;
   line.add("step", state.step).add("elapsed_ms", static_cast<Index>(state.elapsed_ms));
   return line.text() + "\n";
 }
 
-RunState read_state(io::FileSystem& disk, const std::string& path) {
-  const std::string text = io::File(disk, path, io::OpenAs::read).text(kLargestState);
+}  // namespace
+
+RunState parse_state(const std::string& path, std::string_view text) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 53;
   RunState state;
+  bool has_step = false;
   io::StrictJson json(path, text);
   json.object([&](const std::string& key) {
     const std::uint64_t value = json.integer();
-    if (key == "step") state.step = static_cast<Index>(value);
-    if (key == "elapsed_ms") state.elapsed_ms = value;
+    if (value > kMost) json.refuse(say(key, " is ", value, "; at most ", kMost, " makes sense."));
+    if (key == "step") {
+      state.step = static_cast<Index>(value);
+      has_step = true;
+    } else if (key == "elapsed_ms") {
+      state.elapsed_ms = value;
+    } else {
+      json.refuse(say("step and elapsed_ms were expected, got ", io::json_string_start(key), "."));
+    }
   });
   json.end();
+  if (!has_step) json.refuse("the step is missing.");
   return state;
 }
-
-}  // namespace
 
 std::string save_checkpoint(io::FileSystem& disk,
                             const std::string& run,
                             Trainer& trainer,
                             const RunState& state) {
   const Recipe& recipe = trainer.recipe();
+  const std::vector<NamedTensor> model = model_tensors(trainer);
+  const std::vector<NamedTensor> optimizer = optimizer_tensors(trainer);
+  require_finite(model, state.step);
+  require_finite(optimizer, state.step);
   const io::Metadata metadata = {{"format", "pt"},
                                  {"norma.scheme", recipe.scheme.name},
                                  {"norma.family", std::string(word_of(recipe.model.family))}};
   io::Commit commit(disk, io::join(run, "checkpoints"), static_cast<std::uint64_t>(state.step));
   commit.write(kModelFile,
-               [&](io::ByteSink& sink) { write_tensors(sink, model_tensors(trainer), metadata); });
+               [&](io::ByteSink& sink) { write_tensors(sink, model, metadata); });
   commit.write(kOptimizerFile, [&](io::ByteSink& sink) {
-    write_tensors(sink, optimizer_tensors(trainer), {{"format", "pt"}});
+    write_tensors(sink, optimizer, {{"format", "pt"}});
   });
   commit.write(kStateFile, [&](io::ByteSink& sink) { io::write_text(sink, state_text(state)); });
   return commit.finish(
@@ -138,7 +165,9 @@ void load_model(io::FileSystem& disk, const std::string& folder, Trainer& traine
 RunState load_checkpoint(io::FileSystem& disk, const std::string& folder, Trainer& trainer) {
   load_model(disk, folder, trainer);
   read_tensors(disk, io::join(folder, kOptimizerFile), optimizer_tensors(trainer));
-  const RunState state = read_state(disk, io::join(folder, kStateFile));
+  const std::string path = io::join(folder, kStateFile);
+  const std::string text = io::File(disk, path, io::OpenAs::read).text(kLargestState);
+  const RunState state = parse_state(path, text);
   trainer.set_steps_done(state.step);
   return state;
 }
