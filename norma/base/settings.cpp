@@ -60,7 +60,9 @@ void Settings::set_assignment(const std::string& assignment) {
   if (value.empty()) throw RequestError(say("the setting ", key, " has no value."));
   const std::string where(kCommandLine);
   const auto is_word = [&] {
-    const bool number_like = value.find_first_not_of("0123456789+-._eExXinfa") == std::string::npos;
+    const bool number_like =
+        value.find_first_not_of("0123456789+-._eExXinfa") == std::string::npos &&
+        (value == "inf" || value == "nan" || value.find_first_of("0123456789+-.") == 0);
     return !number_like && value != "true" && value != "false" &&
            value.find_first_of("\"'[]{}\n") == std::string::npos;
   };

@@ -37,14 +37,25 @@ std::uint64_t walk_lines(const File& file, Take&& take) {
 }  // namespace
 
 LineFile::LineFile(FileSystem& system, std::string path)
-    : file_(system, std::move(path), OpenAs::append) {
-  keep_while([](std::string_view) { return true; });
+    : system_(system), path_(std::move(path)) {}
+
+File& LineFile::open() {
+  if (file_) return *file_;
+  file_.emplace(system_, path_, OpenAs::append);
+  try {
+    durable_ = walk_lines(*file_, [](std::string_view) { return true; });
+    if (durable_ < file_->info().bytes) file_->truncate(durable_);
+  } catch (const Error&) {
+    file_.reset();  // the next use tries again
+    throw;
+  }
+  return *file_;
 }
 
 void LineFile::keep_while(const std::function<bool(std::string_view line)>& wanted) {
-  const std::uint64_t end = walk_lines(file_, wanted);
-  if (end < file_.info().bytes) file_.truncate(end);
-  durable_ = end;
+  File& file = open();
+  durable_ = walk_lines(file, wanted);
+  if (durable_ < file.info().bytes) file.truncate(durable_);
   recent_.clear();
   written_ = 0;
 }
@@ -55,21 +66,23 @@ void LineFile::add(std::string_view line) {
 }
 
 void LineFile::flush() {
+  File& file = open();
   if (torn_) {
-    file_.truncate(durable_ + written_);
+    file.truncate(durable_ + written_);
     torn_ = false;
   }
   if (written_ == recent_.size()) return;
   torn_ = true;  // until all of it is there
-  write_text(file_, std::string_view(recent_).substr(written_));
+  write_text(file, std::string_view(recent_).substr(written_));
   torn_ = false;
   written_ = recent_.size();
 }
 
 void LineFile::sync() {
+  if (!file_ && recent_.empty()) return;
   flush();
   try {
-    file_.sync();
+    file_->sync();
   } catch (const FileError&) {
     written_ = 0;
     torn_ = true;

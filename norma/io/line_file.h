@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,21 +16,25 @@ namespace norma::io {
 /// when a sync fails, for nobody knows then which of them the disk still has.
 class LineFile {
  public:
-  /// Opens the file, made where it is absent, and cuts off a torn last line.
+  /// Touches nothing yet. The first use opens the file, makes it where it is absent, and cuts off a
+  /// torn last line.
   LineFile(FileSystem& system, std::string path);
 
   /// Cuts the file off at the first line that is not wanted.
   void keep_while(const std::function<bool(std::string_view line)>& wanted);
   /// Appends a line, given without its end. Throws a FileError where the disk does not take it.
   void add(std::string_view line);
-  /// Writes what is still waiting and makes all lines durable. The file's entry in its folder is
-  /// the caller's (sync_folder).
+  /// Writes what is still waiting and makes all lines durable; nothing for a file that was never
+  /// used. The file's entry in its folder is the caller's (sync_folder).
   void sync();
 
  private:
+  File& open();
   void flush();
 
-  File file_;
+  FileSystem& system_;
+  std::string path_;
+  std::optional<File> file_;
   std::uint64_t durable_ = 0;  // bytes that are known to be durable
   std::string recent_;         // the lines after those, in the file or waiting
   std::size_t written_ = 0;    // how much of `recent_` is in the file

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <ctime>
+#include <optional>
 
 #include <unistd.h>
 
@@ -94,7 +95,11 @@ std::optional<Index> step_of_line(std::string_view line) {
 }  // namespace
 
 RunFolder::RunFolder(io::FileSystem& disk, std::string path, Open how, const Recipe& recipe)
-    : disk_(disk), path_(std::move(path)) {
+    : disk_(disk),
+      path_(std::move(path)),
+      metrics_(disk, io::join(path_, kMetrics)),
+      samples_(disk, io::join(path_, kSamples)),
+      log_(disk, io::join(path_, kLog)) {
   if (how == Open::fresh) require_free(disk_, path_);
   io::make_folders(disk_, path_);
   lock_ = std::make_unique<io::RunLock>(disk_, path_);
@@ -113,30 +118,21 @@ void RunFolder::write_file(const std::string& name, const std::string& text) con
   io::write_new_file(disk_, io::join(path_, name), text);
 }
 
-io::LineFile& RunFolder::lines(std::optional<io::LineFile>& file, const char* name) {
-  if (!file) file.emplace(disk_, io::join(path_, name));
-  return *file;
-}
-
-void RunFolder::add_metrics(const std::string& json) { lines(metrics_, kMetrics).add(json); }
-void RunFolder::add_sample(const std::string& json) { lines(samples_, kSamples).add(json); }
+void RunFolder::add_metrics(const std::string& json) { metrics_.add(json); }
+void RunFolder::add_sample(const std::string& json) { samples_.add(json); }
 
 void RunFolder::log(const std::string& line) {
   try {
-    lines(log_, kLog).add(say(utc_now(), " ", line));
-  } catch (const io::FileError&) {
+    log_.add(say(utc_now(), " ", line));
+  } catch (const Error&) {
     // It waits for the next line.
   }
 }
 
 void RunFolder::sync_lines() {
-  bool any = false;
-  for (std::optional<io::LineFile>* file : {&metrics_, &samples_}) {
-    if (!*file) continue;
-    (*file)->sync();
-    any = true;
-  }
-  if (any) io::sync_folder(disk_, path_);
+  metrics_.sync();
+  samples_.sync();
+  io::sync_folder(disk_, path_);
 }
 
 void RunFolder::drop_lines_after(Index step) {
@@ -144,10 +140,8 @@ void RunFolder::drop_lines_after(Index step) {
     const std::optional<Index> at = step_of_line(line);
     return at && *at <= step;
   };
-  lines(metrics_, kMetrics).keep_while(wanted);
-  if (io::is_there(disk_, io::join(path_, kSamples))) {
-    lines(samples_, kSamples).keep_while(wanted);
-  }
+  metrics_.keep_while(wanted);
+  if (io::is_there(disk_, io::join(path_, kSamples))) samples_.keep_while(wanted);
 }
 
 void RunFolder::mark_done(const std::string& summary) { write_file(kDone, summary + "\n"); }

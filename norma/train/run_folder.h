@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "norma/io/line_file.h"
@@ -43,14 +42,12 @@ class RunFolder {
   void mark_failed(const std::string& reason);
 
  private:
-  io::LineFile& lines(std::optional<io::LineFile>& file, const char* name);
-
   io::FileSystem& disk_;
   std::string path_;
   std::unique_ptr<io::RunLock> lock_;
-  std::optional<io::LineFile> metrics_;  // open once something was written
-  std::optional<io::LineFile> samples_;
-  std::optional<io::LineFile> log_;
+  io::LineFile metrics_;
+  io::LineFile samples_;
+  io::LineFile log_;
 };
 
 /// Whether the folder holds a run that ended well.

@@ -68,6 +68,7 @@ double Trainer::accumulate() {
         model_->loss(tape_, ids_.tensor, targets_.tensor, loss_spec(), pass(row)).loss;
     loss += value_at(value.value(), 0, 0);
     tape_.backward(value);
+    if (planning()) break;  // the others take the same memory again
   }
   params_.finish_accumulation();
   return loss;

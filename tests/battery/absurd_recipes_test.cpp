@@ -1,11 +1,11 @@
 // C1: absurd recipes. Each gives a plan or a sentence, soon and in little memory.
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <random>
 
 #include <gtest/gtest.h>
 
-#include "norma/base/clock.h"
 #include "norma/base/error.h"
 #include "norma/base/text.h"
 #include "norma/nn/catalogue.h"
@@ -62,7 +62,7 @@ std::string absurd_recipe(Random& random) {
     used.push_back(key);
     toml += say(key, " = ", value, "\n");
   };
-  for (auto count = 1 + random() % 4; count > 0; --count) {
+  for (auto count = random() % 4; count > 0; --count) {
     put(kKeys[random() % kKeys.size()], absurd_value(random, kMegabyte));
   }
   if (random() % 2 == 0) {  // sizes that are allowed one by one and absurd together
@@ -88,7 +88,7 @@ struct Counts {
 };
 
 void try_one(const std::string& toml, Counts& counts) {
-  const Stopwatch watch;
+  const std::clock_t start = std::clock();  // of this process: others may be busy too
   try {
     plan_memory(read_recipe(Settings::from_toml(toml, "absurd.toml")), {});
     ++counts.plans;
@@ -98,8 +98,9 @@ void try_one(const std::string& toml, Counts& counts) {
   } catch (const std::exception& error) {
     ADD_FAILURE() << error.what() << "\nfor\n" << toml.substr(0, 1000);
   }
-  if (watch.seconds() > counts.slowest_s) {
-    counts.slowest_s = watch.seconds();
+  const double took_s = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  if (took_s > counts.slowest_s) {
+    counts.slowest_s = took_s;
     counts.slowest = toml.substr(0, 1000);
   }
 }
@@ -112,7 +113,7 @@ void expect_plan_or_sentence(int count) {
   const std::size_t before = peak_process_bytes();
   for (int i = 0; i < count; ++i) try_one(absurd_recipe(random), counts);
   const std::size_t grown = peak_process_bytes() - before;
-  EXPECT_GT(counts.plans, count / 20);  // else the test would not test
+  EXPECT_GT(counts.plans, count / 10);  // else the test would not test
   EXPECT_GT(counts.refused, count / 4);
   EXPECT_LT(counts.slowest_s, 0.1) << counts.slowest;
   EXPECT_LT(grown, std::size_t{64} << 20);

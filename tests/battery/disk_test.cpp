@@ -102,8 +102,9 @@ TEST(TrainPowerLossTwin, WithoutTheSyncOfTheModel) {
 // --- K3 ------------------------------------------------------------------------------------------
 
 bool names_the_fault(const std::string& sentence, int error) {
-  return sentence.find(say("(", strerrorname_np(error), ")")) != std::string::npos &&
-         sentence.find(kRun) != std::string::npos;
+  const bool names_path = sentence.find(kRun) != std::string::npos ||
+                          sentence.find(" .: ") != std::string::npos;  // the folder above the run
+  return sentence.find(say("(", strerrorname_np(error), ")")) != std::string::npos && names_path;
 }
 
 Tally fail_every_call(int error, bool for_ever) {

@@ -1,5 +1,7 @@
 #include "tests/battery/small_run.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <memory>
 
 #include "norma/base/error.h"
@@ -68,7 +70,8 @@ std::string metrics_up_to(const std::string& metrics, Index step) {
     const std::string line = metrics.substr(at, end - at);
     at = end + 1;
     constexpr std::string_view kStep = "{\"step\":";
-    if (!line.starts_with(kStep) || std::stoll(line.substr(kStep.size())) > step) continue;
+    if (!line.starts_with(kStep)) continue;
+    if (std::strtoll(line.c_str() + kStep.size(), nullptr, 10) > step) continue;
     std::size_t field = 0;
     while (field < line.size()) {
       const std::size_t comma = std::min(line.find(',', field), line.size());
