@@ -1,6 +1,7 @@
 // libFuzzer target of recipes: TOML, settings, schemes. What is accepted must be written and read
 // back the same.
 #include "fuzz/target.h"
+
 #include "norma/base/error.h"
 #include "norma/train/recipe.h"
 

@@ -1,6 +1,7 @@
 // libFuzzer target of what a run folder holds: MANIFEST.json and state.json (chosen by the first
 // byte). What is accepted must be what we would have written.
 #include "fuzz/target.h"
+
 #include "norma/base/error.h"
 #include "norma/io/manifest.h"
 #include "norma/train/checkpoint.h"

@@ -2,6 +2,7 @@
 // or vocab.json and merges.txt with a zero byte between them. What is accepted must be written and
 // read back the same, and must tokenize without loss.
 #include "fuzz/target.h"
+
 #include "norma/base/error.h"
 #include "norma/text/bpe_files.h"
 #include "norma/text/bpe_tokenizer.h"

@@ -53,8 +53,8 @@ void Settings::set_assignment(const std::string& assignment) {
                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                          "0123456789_.-") == std::string::npos;
   if (equals == std::string::npos || !plain) {
-    throw RequestError(
-        say("a setting is written key=value, like optim.lr=1e-3, got ", text_start(assignment), "."));
+    throw RequestError(say(
+        "a setting is written key=value, like optim.lr=1e-3, got ", text_start(assignment), "."));
   }
   const std::string value = assignment.substr(equals + 1);
   if (value.empty()) throw RequestError(say("the setting ", key, " has no value."));

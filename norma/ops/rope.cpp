@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "norma/ops/dispatch.h"
-#include "norma/tensor/planning.h"
 
 namespace norma {
 

@@ -148,8 +148,7 @@ std::string save_checkpoint(io::FileSystem& disk,
                                  {"norma.scheme", recipe.scheme.name},
                                  {"norma.family", std::string(word_of(recipe.model.family))}};
   io::Commit commit(disk, io::join(run, "checkpoints"), static_cast<std::uint64_t>(state.step));
-  commit.write(kModelFile,
-               [&](io::ByteSink& sink) { write_tensors(sink, model, metadata); });
+  commit.write(kModelFile, [&](io::ByteSink& sink) { write_tensors(sink, model, metadata); });
   commit.write(kOptimizerFile, [&](io::ByteSink& sink) {
     write_tensors(sink, optimizer, {{"format", "pt"}});
   });

@@ -91,8 +91,9 @@ Forecast forecast(const Recipe& recipe, const TokenData& data) {
   Forecast result = plan_memory(recipe, data);
   const bool fits = result.memory.total() < result.machine_bytes / 2;
   const bool slice_fits =
-      fits || plan_memory(slice_of(recipe, std::min<Index>(recipe.model.layers, 2), 2), {})
-                      .memory.total() < result.machine_bytes / 2;
+      fits ||
+      plan_memory(slice_of(recipe, std::min<Index>(recipe.model.layers, 2), 2), {}).memory.total() <
+          result.machine_bytes / 2;
   if (!slice_fits) return result;
   result.timed_whole = result.flops_per_step <= kMostTimedFlops && fits;
   result.step_seconds = result.timed_whole ? time_steps(recipe, 3, result.process_bytes)

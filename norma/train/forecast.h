@@ -10,8 +10,8 @@ struct Forecast {
   Index parameters = 0;
   Trainer::Memory memory;
   std::size_t process_bytes = 0;  // of the program itself: code, threads, libraries
-  double step_seconds = 0;   // 0: not even two blocks fit into this machine
-  double total_seconds = 0;  // all steps, evaluations included
+  double step_seconds = 0;        // 0: not even two blocks fit into this machine
+  double total_seconds = 0;       // all steps, evaluations included
   double flops_per_step = 0;
   std::size_t machine_bytes = 0;
   bool timed_whole = false;  // the whole model was timed, not a slice of it

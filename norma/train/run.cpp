@@ -99,8 +99,7 @@ class Run {
   void one_step(Index step) {
     const TrainSpec& train = trainer_.recipe().train;
     const Stopwatch watch;
-    const StepReport report =
-        trainer_.step(train.angle_every > 0 && step % train.angle_every == 0);
+    const StepReport report = trainer_.step(train.angle_every > 0 && step % train.angle_every == 0);
     note_step(watch.seconds(), report);
     const bool evaluated = due(train.eval_every, step, steps_) && trainer_.data().val.count > 1;
     if (evaluated) result_.val_loss = trainer_.evaluate().loss;

@@ -74,7 +74,8 @@ void remove_run(io::FileSystem& disk, const std::string& path) {
     }
     io::remove_flat_folder(disk, checkpoints);
   }
-  for (const char* name : {kDone, kFailed, kMetrics, "probes.jsonl", kSamples, kLog, kEnvironment}) {
+  for (const char* name :
+       {kDone, kFailed, kMetrics, "probes.jsonl", kSamples, kLog, kEnvironment}) {
     io::remove_file(disk, io::join(path, name));
   }
   io::sync_folder(disk, path);

@@ -215,7 +215,8 @@ long undetected(io::Depth depth, long flips, long& trials) {
   };
   for (const std::string& file : io::list_folder(whole, newest)) {
     const std::string bytes = whole.bytes_of(io::join(newest, file));
-    for (std::size_t part = 0; part < 64; ++part) damage(file, bytes.substr(0, bytes.size() * part / 64));
+    for (std::size_t part = 0; part < 64; ++part)
+      damage(file, bytes.substr(0, bytes.size() * part / 64));
     damage(file, bytes + "x");
     damage(file, std::string(bytes.size(), '\0'));
     for (long i = 0; i < flips; ++i) {

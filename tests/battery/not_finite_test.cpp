@@ -43,9 +43,7 @@ struct Healthy {
     }
     throw Error("no such state");
   }
-  Index newest() {
-    return static_cast<Index>(io::newest_whole(disk, kCheckpoints).whole->step);
-  }
+  Index newest() { return static_cast<Index>(io::newest_whole(disk, kCheckpoints).whole->step); }
   Trainer trainer;
   MemoryDisk disk;
 };
@@ -88,12 +86,6 @@ TEST(NotFinite, NoFalseAlarmInCleanSteps) {
   Trainer trainer(tiny_recipe({"optim.lr=1e-4"}), tiny_data());
   for (int i = 0; i < 2000; ++i) trainer.step();
   std::printf("N1: 2000 clean steps without an alarm\n");
-}
-
-TEST(NotFinite, LargeFiniteWeightsAreNoAlarm) {
-  Healthy run({"train.precision=f64"});
-  set_value(run.trainer.params().value(run.trainer.params().find("embed.tokens")), 15, 0, 1e200);
-  EXPECT_NO_THROW(run.trainer.step());
 }
 
 /// The twin: an optimizer step that nobody looks at afterwards leaves weights that are not finite.

@@ -104,7 +104,8 @@ void train_here(io::FileSystem& disk, const std::string& folder) {
       tiny_data(),
       {.out = folder, .resume = true},
       [](const RunProgress& progress) {
-        if (progress.trouble.empty()) std::fprintf(stderr, "\nstep %lld/\n", static_cast<long long>(progress.step));
+        if (progress.trouble.empty())
+          std::fprintf(stderr, "\nstep %lld/\n", static_cast<long long>(progress.step));
       },
       disk);
 }
@@ -149,13 +150,14 @@ void expect_nothing_lost(const char* who,
   child->signal(SIGKILL);
   child->wait();
   EXPECT_EQ(metrics_up_to(metrics_of(run), said), metrics_up_to(metrics_of(calm), said));
-  std::printf("K1: %s: %d kills, %d inside a save, %d acknowledged lost, %d damaged; %lld steps equal\n",
-              who,
-              count,
-              kills.inside,
-              kills.lost,
-              kills.damaged,
-              static_cast<long long>(said));
+  std::printf(
+      "K1: %s: %d kills, %d inside a save, %d acknowledged lost, %d damaged; %lld steps equal\n",
+      who,
+      count,
+      kills.inside,
+      kills.lost,
+      kills.damaged,
+      static_cast<long long>(said));
 }
 
 void kill_trainer(int count) {
@@ -321,8 +323,8 @@ TEST(TrainNoDisk, AFolderOfSomebodyElseIsToldBeforeTheFirstStep) {
   ::chmod(workshop.path("").c_str(), 0755);
   const auto as_nobody = [] {
     constexpr uid_t kNobody = 65534;
-    if (::geteuid() == 0 && (::setgroups(0, nullptr) != 0 || ::setgid(kNobody) != 0 ||
-                             ::setuid(kNobody) != 0)) {
+    if (::geteuid() == 0 &&
+        (::setgroups(0, nullptr) != 0 || ::setgid(kNobody) != 0 || ::setuid(kNobody) != 0)) {
       ::_exit(126);
     }
   };
@@ -379,7 +381,8 @@ class Signals {
 
   void send(int number, Phase phase) {
     const std::string run = workshop_.path(say(kPhases[static_cast<std::size_t>(phase)], number));
-    const std::string what = say("signal ", number, " in ", kPhases[static_cast<std::size_t>(phase)]);
+    const std::string what =
+        say("signal ", number, " in ", kPhases[static_cast<std::size_t>(phase)]);
     Child child(norma_program(), workshop_.arguments(run, settings(phase)));
     const auto here = [&] {
       switch (phase) {
@@ -431,7 +434,8 @@ class Signals {
 
   static std::vector<std::string> settings(Phase phase) {
     std::vector<std::string> all = {say("train.steps=", kSteps)};
-    all.emplace_back(phase == Phase::save ? "train.checkpoint_every=1" : "train.checkpoint_every=0");
+    all.emplace_back(phase == Phase::save ? "train.checkpoint_every=1"
+                                          : "train.checkpoint_every=0");
     if (phase == Phase::evaluate) all.emplace_back("train.eval_every=1");
     return all;
   }

@@ -35,7 +35,8 @@ TEST(SameSeed, TwiceAndForOneAndTwoThreads) {
     EXPECT_EQ(metrics[i], metrics[0]);
     EXPECT_EQ(weights[i], weights[0]);
   }
-  const Reference other(tiny_recipe({"train.steps=50", "train.seed=2", "train.checkpoint_every=0"}));
+  const Reference other(
+      tiny_recipe({"train.steps=50", "train.seed=2", "train.checkpoint_every=0"}));
   EXPECT_NE(other.weights, weights[0]);  // the twin: another seed is seen
   std::printf("R1: 4 runs of 50 steps with 1 and 2 threads, the same bits\n");
 }

@@ -102,7 +102,8 @@ testing::AssertionResult keeps_its_promises(io::FileSystem& disk,
     const std::string metrics =
         io::File(disk, kRun + "/metrics.jsonl", io::OpenAs::read).text(1 << 20);
     if (metrics_up_to(metrics, step) != metrics_up_to(reference_metrics, step)) {
-      return testing::AssertionFailure() << "metrics differ up to step " << step << ":\n" << metrics;
+      return testing::AssertionFailure() << "metrics differ up to step " << step << ":\n"
+                                         << metrics;
     }
   } catch (const Error& error) {
     return testing::AssertionFailure() << error.what();

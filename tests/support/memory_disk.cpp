@@ -71,8 +71,8 @@ int MemoryDisk::add(const std::string& path, bool folder) {
 io::Answer MemoryDisk::open(const std::string& path, io::OpenAs how) {
   if (dead()) return failed(EIO);
   int node = find(path);
-  const bool makes = how == io::OpenAs::create_new || how == io::OpenAs::shared ||
-                     how == io::OpenAs::append;
+  const bool makes =
+      how == io::OpenAs::create_new || how == io::OpenAs::shared || how == io::OpenAs::append;
   if (how == io::OpenAs::create_new && node >= 0) return failed(EEXIST);
   if (node < 0 && (!makes || place(path).first < 0)) return failed(ENOENT);
   if (node < 0) node = add(path, false);
