@@ -171,8 +171,8 @@ void expect_plan_or_sentence(int count) {
   const std::size_t grown = peak_process_bytes() - before;
   EXPECT_GT(counts.plans, count / 10);  // else the test would not test
   EXPECT_GT(counts.refused, count / 4);
-  // Wanted are 0.1 s and 64 MiB. The slowest of 2000, 4096 blocks, took 0.27 s, and the process grew
-  // by 98 MiB; which of the others exceed what is wanted was not measured.
+  // Wanted are 0.1 s and 64 MiB. The slowest of 2000, 4096 blocks, took 0.27 s, and the process
+  // grew by 98 MiB; which of the others exceed what is wanted was not measured.
   EXPECT_LT(counts.slowest_s, 0.5) << counts.slowest;
   EXPECT_LT(grown, std::size_t{128} << 20);
   std::printf("C1: %d recipes, %d planned, %d refused; slowest %.0f ms, %.0f MiB\n",
