@@ -29,7 +29,7 @@ function(norma_test_folder folder)
   set(target test_${folder})
   add_executable(${target} ${sources})
   target_link_libraries(${target} PRIVATE ${test_libraries} GTest::gtest GTest::gtest_main)
-  if(folder STREQUAL "cli" AND TARGET norma)
+  if(folder MATCHES "^(cli|battery)$" AND TARGET norma)
     # The environment variable NORMA_BINARY, where the test looks at it, wins: a bundle moves.
     target_compile_definitions(${target} PRIVATE NORMA_BINARY="$<TARGET_FILE:norma>")
     add_dependencies(${target} norma)

@@ -71,7 +71,10 @@ Verb declare_train(CLI::App& app, CLI::App*& verb) {
   verb = app.add_subcommand("train", "Train a model as a recipe says");
   verb->footer(
       "Example: norma train recipes/tiny.toml data.path=book.txt scheme.base=dnt optim.lr=1e-3 "
-      "--out runs/a");
+      "--out runs/a\n"
+      "SIGINT, SIGTERM and SIGHUP save and stop (a second one ends at once), SIGUSR1 saves and "
+      "goes "
+      "on.");
   verb->add_option("recipe", request->recipe, "a recipe, see recipes/")->required();
   verb->add_option("settings", request->assignments, "key=value: changes of the recipe");
   verb->add_option("--out", request->out, "the folder of the run");

@@ -50,6 +50,10 @@ std::string clock_text(double seconds) {
 ProgressDisplay::ProgressDisplay() : terminal_(isatty(STDERR_FILENO) != 0) {}
 
 void ProgressDisplay::show(const RunProgress& progress) {
+  if (!progress.trouble.empty()) {
+    finish();
+    std::fprintf(stderr, "norma: warning: %s\n", progress.trouble.c_str());
+  }
   if (!terminal_) {
     if (progress.logged) std::fprintf(stderr, "%s\n", line_of(progress).c_str());
     return;

@@ -20,6 +20,14 @@ namespace {
 
 double megabytes(std::size_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0); }
 
+void print_time(const Forecast& plan) {
+  std::printf("time        %.4g s a step, %s in all (%s; %d threads)\n",
+              plan.step_seconds,
+              clock_text(plan.total_seconds).c_str(),
+              plan.timed_whole ? "timed" : "from timings of the first blocks",
+              thread_count());
+}
+
 void print_forecast(const Recipe& recipe, const Forecast& plan) {
   const auto& memory = plan.memory;
   const auto row = [](const char* what, std::size_t bytes) {
@@ -45,11 +53,7 @@ void print_forecast(const Recipe& recipe, const Forecast& plan) {
     std::printf("  this machine has %s: use a smaller train.micro_batch, model.context or model\n",
                 human_bytes(static_cast<double>(plan.machine_bytes)).c_str());
   }
-  std::printf("time        %.4g s a step, %s in all (%s; %d threads)\n",
-              plan.step_seconds,
-              clock_text(plan.total_seconds).c_str(),
-              plan.timed_whole ? "timed" : "from timings of the first blocks",
-              thread_count());
+  if (plan.step_seconds > 0) print_time(plan);
   const Index tokens = recipe.train.batch * recipe.model.context;
   std::printf("work        %.4g TFLOP a step, %lld tokens a step\n",
               plan.flops_per_step * 1e-12,

@@ -17,11 +17,11 @@ std::string range_text(Range range) {
 void SettingsReader::refuse(const Settings::Entry& entry,
                             const std::string& wanted,
                             const std::string& near) {
-  throw RequestError(say(entry.key,
+  throw RequestError(say(text_start(entry.key),
                          " must be ",
                          wanted,
                          ", got ",
-                         to_toml(entry.value),
+                         text_start(to_toml(entry.value)),
                          " (",
                          entry.origin,
                          ").",
@@ -103,7 +103,7 @@ void SettingsReader::refuse_unknown() const {
     if (std::find(known_.begin(), known_.end(), entry.key) != known_.end()) continue;
     const std::string near = nearest_word(entry.key, known_);
     throw RequestError(say("there is no setting ",
-                           entry.key,
+                           text_start(entry.key),
                            " (",
                            entry.origin,
                            ").",

@@ -53,14 +53,16 @@ void Settings::set_assignment(const std::string& assignment) {
                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                          "0123456789_.-") == std::string::npos;
   if (equals == std::string::npos || !plain) {
-    throw RequestError(
-        say("a setting is written key=value, like optim.lr=1e-3, got ", assignment, "."));
+    throw RequestError(say(
+        "a setting is written key=value, like optim.lr=1e-3, got ", text_start(assignment), "."));
   }
   const std::string value = assignment.substr(equals + 1);
   if (value.empty()) throw RequestError(say("the setting ", key, " has no value."));
   const std::string where(kCommandLine);
   const auto is_word = [&] {
-    const bool number_like = value.find_first_not_of("0123456789+-._eExXinfa") == std::string::npos;
+    const bool number_like =
+        value.find_first_not_of("0123456789+-._eExXinfa") == std::string::npos &&
+        (value == "inf" || value == "nan" || value.find_first_of("0123456789+-.") == 0);
     return !number_like && value != "true" && value != "false" &&
            value.find_first_of("\"'[]{}\n") == std::string::npos;
   };

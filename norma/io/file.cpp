@@ -63,6 +63,8 @@ std::string_view doing_of(OpenAs how) {
       return "create";
     case OpenAs::shared:
       return "open for locking";
+    case OpenAs::append:
+      return "open for writing";
     case OpenAs::folder:
       return "open the folder";
     case OpenAs::read:
@@ -183,6 +185,27 @@ bool is_plain_file_name(std::string_view name) {
          name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
 }
 
+bool is_there(FileSystem& system, const std::string& path) {
+  const Answer got = insist([&] { return system.open(path, OpenAs::read); });
+  if (got.error == ENOENT || got.error == ENOTDIR) return false;
+  demand(got, "open", path);
+  system.close(static_cast<int>(got.value));
+  return true;
+}
+
+bool remove_file(FileSystem& system, const std::string& path) {
+  const Answer got = insist([&] { return system.remove_file(path); });
+  if (got.error == ENOENT) return false;
+  demand(got, "remove", path);
+  return true;
+}
+
+void make_folders(FileSystem& system, const std::string& path) {
+  const std::string parent = parent_of(path);
+  if (parent != path && !is_there(system, parent)) make_folders(system, parent);
+  make_folder(system, path);
+}
+
 bool make_folder(FileSystem& system, const std::string& path) {
   const Answer got = insist([&] { return system.make_folder(path); });
   if (got.error != 0 && got.error != EEXIST) throw FileError("make the folder", path, got.error);
@@ -207,8 +230,15 @@ void rename(FileSystem& system, const std::string& from, const std::string& to) 
   demand(insist([&] { return system.rename(from, to); }), say("rename ", from, " to"), to);
 }
 
+namespace {
+constexpr std::string_view kBeside = ".tmp.";
+}  // namespace
+
+bool is_leftover(std::string_view name) { return name.find(kBeside) != std::string_view::npos; }
+
 void replace_file(FileSystem& system, const std::string& path, std::string_view contents) {
-  const std::string fresh = say(path, ".tmp.", ::getpid());
+  const std::string fresh = say(path, kBeside, ::getpid());
+  remove_file(system, fresh);  // of a process that had this number before and died
   try {
     File file(system, fresh, OpenAs::create_new);
     write_text(file, contents);

@@ -31,6 +31,8 @@ int flags_of(OpenAs how) {
       return O_WRONLY | O_CREAT | O_EXCL;
     case OpenAs::shared:
       return O_RDWR | O_CREAT | O_NOFOLLOW;
+    case OpenAs::append:
+      return O_RDWR | O_CREAT | O_NOFOLLOW | O_APPEND;
     case OpenAs::folder:
       return O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
   }

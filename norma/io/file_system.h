@@ -19,6 +19,7 @@ enum class OpenAs : std::uint8_t {
   look,        // to ask for kind and size only; who writes into a pipe notices nothing
   create_new,  // for writing; the file must not exist
   shared,      // for reading and writing, made when absent: lock files
+  append,      // for reading and writing at the end, made when absent: files of lines
   folder,      // to make its entries durable; a link to a folder is refused
 };
 

@@ -213,14 +213,17 @@ Var Gpt::logits_of(Tape& tape, Var h, Var table, const Pass& pass) const {
 }
 
 double Gpt::flops_per_token(Index tokens) const {
-  Index multiplied = 0;
+  double multiplied = 0;
   for (const Param& param : params_.params()) {
     const bool looked_up = param.tags.kind == ParamClass::position ||
                            (param.tags.kind == ParamClass::embedding && !spec_.tied);
-    if (!looked_up) multiplied += param.count();
+    if (!looked_up) multiplied += static_cast<double>(param.count());
   }
-  const Index attention = 12 * spec_.layers * spec_.heads * spec_.head() * tokens;
-  return 6 * static_cast<double>(multiplied) + static_cast<double>(attention);
+  double attention = 12;
+  for (const Index factor : {spec_.layers, spec_.heads, spec_.head(), tokens}) {
+    attention *= static_cast<double>(factor);
+  }
+  return 6 * multiplied + attention;
 }
 
 }  // namespace norma

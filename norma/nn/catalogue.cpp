@@ -44,12 +44,10 @@ std::vector<Entry> expand_decay(const Entry& entry, const std::string& prefix) {
   const std::vector<std::string> rules = {"nanogpt", "timm", "all_but_embeddings", "none"};
   if (std::find(rules.begin(), rules.end(), rule) == rules.end()) {
     throw RequestError(say("decay must be nanogpt, timm, all_but_embeddings or none, got \"",
-                           rule,
+                           text_start(rule),
                            "\" (",
                            entry.origin,
-                           "). Did you mean ",
-                           nearest_word(rule, rules),
-                           "?"));
+                           ")."));
   }
   std::vector<Entry> expanded;
   for (const auto& [word, kind] : Words<ParamClass>::kAll) {
@@ -131,7 +129,7 @@ Settings load(const std::string& name) {
   }
   const std::string near = nearest_word(name, scheme_names());
   throw RequestError(say("there is no scheme ",
-                         name,
+                         text_start(name),
                          ".",
                          near.empty() ? "" : say(" Did you mean ", near, "?"),
                          " See norma schemes."));

@@ -8,6 +8,7 @@
 #include "norma/base/text.h"
 #include "norma/io/safetensors.h"
 #include "norma/io/strict_json.h"
+#include "norma/tensor/plain.h"
 
 namespace norma {
 
@@ -91,6 +92,19 @@ void read_tensors(io::FileSystem& disk,
   }
 }
 
+/// What a checkpoint holds must be fit to go on from.
+void require_finite(const std::vector<NamedTensor>& tensors, Index step) {
+  for (const NamedTensor& named : tensors) {
+    if (all_finite(named.tensor)) continue;
+    throw DivergedError(say("no checkpoint was written at step ",
+                            step,
+                            ": ",
+                            named.name,
+                            " is not finite. Go on with --resume from the last checkpoint, or try "
+                            "a lower optim.lr."));
+  }
+}
+
 std::string state_text(const RunState& state) {
   JsonLine line;
   line.add("step", state.step).add("elapsed_ms", static_cast<Index>(state.elapsed_ms));
@@ -98,9 +112,12 @@ std::string state_text(const RunState& state) {
   return line.text() + "\n";
 }
 
-RunState read_state(io::FileSystem& disk, const std::string& path) {
-  const std::string text = io::File(disk, path, io::OpenAs::read).text(kLargestState);
+}  // namespace
+
+RunState parse_state(const std::string& path, std::string_view text) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 53;
   RunState state;
+  bool has_step = false;
   io::StrictJson json(path, text);
   json.object([&](const std::string& key) {
     if (key == "data") {
@@ -108,29 +125,37 @@ RunState read_state(io::FileSystem& disk, const std::string& path) {
       return;
     }
     const std::uint64_t value = json.integer();
-    if (key == "step") state.step = static_cast<Index>(value);
-    if (key == "elapsed_ms") state.elapsed_ms = value;
+    if (value > kMost) json.refuse(say(key, " is ", value, "; at most ", kMost, " makes sense."));
+    if (key == "step") {
+      state.step = static_cast<Index>(value);
+      has_step = true;
+    } else if (key == "elapsed_ms") {
+      state.elapsed_ms = value;
+    } else {
+      json.refuse(say("step and elapsed_ms were expected, got ", io::json_string_start(key), "."));
+    }
   });
   json.end();
+  if (!has_step) json.refuse("the step is missing.");
   return state;
 }
-
-}  // namespace
 
 std::string save_checkpoint(io::FileSystem& disk,
                             const std::string& run,
                             Trainer& trainer,
                             const RunState& state) {
   const Recipe& recipe = trainer.recipe();
+  const std::vector<NamedTensor> model = model_tensors(trainer.model());
+  const std::vector<NamedTensor> optimizer = optimizer_tensors(trainer);
+  require_finite(model, state.step);
+  require_finite(optimizer, state.step);
   const io::Metadata metadata = {{"format", "pt"},
                                  {"norma.scheme", recipe.scheme.name},
                                  {"norma.family", std::string(word_of(recipe.model.family))}};
   io::Commit commit(disk, io::join(run, "checkpoints"), static_cast<std::uint64_t>(state.step));
-  commit.write(kModelFile, [&](io::ByteSink& sink) {
-    write_tensors(sink, model_tensors(trainer.model()), metadata);
-  });
+  commit.write(kModelFile, [&](io::ByteSink& sink) { write_tensors(sink, model, metadata); });
   commit.write(kOptimizerFile, [&](io::ByteSink& sink) {
-    write_tensors(sink, optimizer_tensors(trainer), {{"format", "pt"}});
+    write_tensors(sink, optimizer, {{"format", "pt"}});
   });
   RunState written = state;
   written.data = trainer.data().digest;
@@ -160,7 +185,9 @@ void require_same_data(const std::string& folder, const RunState& state, const T
 }  // namespace
 
 RunState load_checkpoint(io::FileSystem& disk, const std::string& folder, Trainer& trainer) {
-  const RunState state = read_state(disk, io::join(folder, kStateFile));
+  const std::string path = io::join(folder, kStateFile);
+  const std::string text = io::File(disk, path, io::OpenAs::read).text(kLargestState);
+  const RunState state = parse_state(path, text);
   require_same_data(folder, state, trainer.data());
   load_model(disk, folder, trainer.model());
   read_tensors(disk, io::join(folder, kOptimizerFile), optimizer_tensors(trainer));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "norma/io/checkpoints.h"
 #include "norma/train/trainer.h"
@@ -17,11 +18,16 @@ struct RunState {
   std::string data = {};         // the digest of the data; empty: a checkpoint without one
 };
 
-/// Writes checkpoints/step-N below `run` and returns the folder.
+/// Writes checkpoints/step-N below `run` and returns the folder. Throws DivergedError, before
+/// anything is written, where a value is not finite.
 std::string save_checkpoint(io::FileSystem& disk,
                             const std::string& run,
                             Trainer& trainer,
                             const RunState& state);
+
+/// state.json. Throws an Error that begins with `path` for any text that save_checkpoint did not
+/// write.
+RunState parse_state(const std::string& path, std::string_view text);
 
 /// Puts a verified checkpoint into the trainer, which was built from the same recipe. Throws an
 /// Error that names what does not fit, and a RequestError when the data are not those of the

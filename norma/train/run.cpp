@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include <sys/resource.h>
 
@@ -32,20 +33,31 @@ bool due(Index every, Index step, Index last) {
 
 class Run {
  public:
-  Run(const Recipe& recipe, TokenData data, const RunRequest& request, const Onlooker& onlooker)
+  Run(const Recipe& recipe,
+      TokenData data,
+      const RunRequest& request,
+      const Onlooker& onlooker,
+      io::FileSystem& disk)
       : request_(request),
         onlooker_(onlooker),
+        disk_(disk),
         trainer_(recipe, std::move(data)),
-        folder_(io::real_file_system(),
-                request.out,
-                how_to_open(request),
-                recipe,
-                trainer_.data().tokenizer),
+        folder_(disk, request.out, how_to_open(request), recipe, trainer_.data().tokenizer),
         steps_(recipe.train.steps) {
     result_.remarks = recipe.warnings;
   }
 
   RunResult go() {
+    try {
+      return run_steps();
+    } catch (const DivergedError& error) {
+      fail(error.what());
+      throw;
+    }
+  }
+
+ private:
+  RunResult run_steps() {
     prepare();
     for (Index step = trainer_.steps_done() + 1; step <= steps_; ++step) {
       if (stop_signal() != 0) return stop();
@@ -57,7 +69,6 @@ class Run {
     return result_;
   }
 
- private:
   static RunFolder::Open how_to_open(const RunRequest& request) {
     if (request.resume) return RunFolder::Open::resume;
     return request.force ? RunFolder::Open::replace : RunFolder::Open::fresh;
@@ -65,21 +76,24 @@ class Run {
   std::string checkpoints() const { return io::join(request_.out, "checkpoints"); }
 
   void prepare() {
-    io::FileSystem& disk = io::real_file_system();
     // Before the first step, so that a prompt the model cannot read is refused now.
     if (trainer_.recipe().train.sample_every > 0) {
       samples_.emplace(trainer_.model(), trainer_.recipe().train, tokenizer_of_run(request_.out));
     }
     const Trainer::Memory memory = trainer_.memory();
+    const TrainSpec& train = trainer_.recipe().train;
+    const Index planned = train.checkpoint_every > 0 ? steps_ / train.checkpoint_every + 1 : 1;
+    // One more than are kept: a new one is written before an old one goes.
+    const auto held = static_cast<std::uint64_t>(std::min(train.keep_last + 1, planned));
     io::prepare_checkpoints(
-        disk, checkpoints(), folder_.lock(), 2 * (memory.parameters + memory.optimizer));
+        disk_, checkpoints(), folder_.lock(), held * (memory.parameters + memory.optimizer));
     if (!request_.resume) return;
-    const io::NewestCheckpoint found = io::newest_whole(disk, checkpoints());
+    const io::NewestCheckpoint found = io::newest_whole(disk_, checkpoints());
     for (const io::SkippedCheckpoint& skipped : found.skipped) {
       remark(say("skipped ", skipped.folder, ": ", skipped.why));
     }
     if (found.whole) {
-      const RunState state = load_checkpoint(disk, found.whole->folder, trainer_);
+      const RunState state = load_checkpoint(disk_, found.whole->folder, trainer_);
       before_ms_ = state.elapsed_ms;
       remark(say("going on after step ", state.step, "."));
     } else {
@@ -91,22 +105,46 @@ class Run {
   void one_step(Index step) {
     const TrainSpec& train = trainer_.recipe().train;
     const Stopwatch watch;
-    StepReport report;
-    try {
-      report = trainer_.step(train.angle_every > 0 && step % train.angle_every == 0);
-    } catch (const DivergedError& error) {
-      folder_.log(error.what());
-      folder_.mark_failed(error.what());
-      throw;
-    }
+    const StepReport report = trainer_.step(train.angle_every > 0 && step % train.angle_every == 0);
     note_step(watch.seconds(), report);
     const bool evaluated = due(train.eval_every, step, steps_) && trainer_.data().val.count > 1;
     if (evaluated) result_.val_loss = trainer_.evaluate().loss;
     const bool logged = due(train.log_every, step, steps_) || evaluated || !report.angles.empty();
-    if (logged) write_metrics(report, evaluated);
-    if (train.sample_every > 0 && due(train.sample_every, step, steps_)) write_samples(step);
-    if (due(train.checkpoint_every, step, steps_)) save(step);
+    if (logged) survive([&] { write_metrics(report, evaluated); });
+    if (train.sample_every > 0 && due(train.sample_every, step, steps_)) {
+      survive([&] { write_samples(step); });
+    }
+    const bool asked = take_save_request();
+    if (step == steps_) {
+      save(step);
+    } else if (asked || due(train.checkpoint_every, step, steps_)) {
+      survive([&] { save(step); });
+    }
     show(report, logged);
+  }
+
+  /// Does something that touches the disk. A disk that is full now may not be at the next
+  /// checkpoint, so training goes on, and the onlooker hears of it. The last save has no next
+  /// chance and is not called through here.
+  template <class Act>
+  void survive(Act&& act) {
+    try {
+      act();
+    } catch (const DivergedError&) {
+      throw;
+    } catch (const Error& error) {
+      trouble_ = error.what();
+      folder_.log(trouble_);
+    }
+  }
+
+  void fail(const std::string& reason) {
+    folder_.log(reason);
+    try {
+      folder_.mark_failed(reason);
+    } catch (const io::FileError&) {
+      // The reason itself is on its way to the user.
+    }
   }
 
   void note_step(double seconds, const StepReport& report) {
@@ -183,13 +221,15 @@ class Run {
                .tokens_per_s = static_cast<double>(trainer_.tokens_per_step()) / step_s_,
                .share_of_peak = share_of_peak(),
                .eta_s = static_cast<double>(steps_ - report.step) * step_s_,
-               .logged = logged});
+               .logged = logged,
+               .trouble = std::exchange(trouble_, {})});
   }
 
   void save(Index step) {
     if (step == saved_) return;
     const TrainSpec& train = trainer_.recipe().train;
-    save_checkpoint(io::real_file_system(),
+    folder_.sync_lines();
+    save_checkpoint(disk_,
                     request_.out,
                     trainer_,
                     {.step = step, .elapsed_ms = static_cast<std::uint64_t>(elapsed_s() * 1e3)});
@@ -197,7 +237,7 @@ class Run {
     io::KeepRule keep;
     keep.last = static_cast<std::uint64_t>(train.keep_last);
     keep.every = static_cast<std::uint64_t>(train.keep_every);
-    io::retain(io::real_file_system(), checkpoints(), keep);
+    io::retain(disk_, checkpoints(), keep);
   }
 
   RunResult stop() {
@@ -226,6 +266,7 @@ class Run {
 
   RunRequest request_;
   const Onlooker& onlooker_;
+  io::FileSystem& disk_;
   Trainer trainer_;
   RunFolder folder_;
   std::optional<TrainingSamples> samples_;
@@ -240,6 +281,7 @@ class Run {
   Index clipped_ = 0;
   Index since_log_ = 0;
   Index saved_ = -1;
+  std::string trouble_;  // of this step, for the onlooker
 };
 
 }  // namespace
@@ -247,13 +289,14 @@ class Run {
 RunResult train_run(const Recipe& recipe,
                     TokenData data,
                     const RunRequest& request,
-                    const Onlooker& onlooker) {
-  if (request.resume && is_done(request.out)) {
+                    const Onlooker& onlooker,
+                    io::FileSystem& disk) {
+  if (request.resume && is_done(disk, request.out)) {
     RunResult result;
     result.end = RunEnd::was_done;
     return result;
   }
-  return Run(recipe, std::move(data), request, onlooker).go();
+  return Run(recipe, std::move(data), request, onlooker, disk).go();
 }
 
 }  // namespace norma

@@ -1,7 +1,5 @@
 #include "norma/train/trained_model.h"
 
-#include <filesystem>
-
 #include "norma/base/error.h"
 #include "norma/base/text.h"
 #include "norma/io/checkpoints.h"
@@ -40,7 +38,7 @@ std::string TrainedModel::find(io::FileSystem& disk,
   if (step) {
     step_ = *step;
     std::string folder = io::join(parent, io::step_folder_name(static_cast<std::uint64_t>(*step)));
-    if (!std::filesystem::exists(folder)) {
+    if (!io::is_there(disk, folder)) {
       throw RequestError(say(run,
                              " has no checkpoint of step ",
                              *step,

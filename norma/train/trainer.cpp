@@ -4,6 +4,7 @@
 
 #include "norma/base/text.h"
 #include "norma/optim/constraints.h"
+#include "norma/tensor/plain.h"
 #include "norma/tensor/planning.h"
 
 namespace norma {
@@ -30,6 +31,7 @@ Trainer::Trainer(const Recipe& recipe, TokenData data, Start start)
   if (!planning()) windows_.emplace(data_.train, recipe_.model.context, seed);
   optimizer_ = make_optimizer(params_, recipe_.optim);
   clipper_.emplace(params_, recipe_.optim);
+  weight_norm_.emplace(params_);
   const Index rows = train.micro_batch == 0 ? train.batch : train.micro_batch;
   ids_ = OwnedTensor({rows, recipe_.model.context}, DType::i32);
   targets_ = OwnedTensor({rows * recipe_.model.context}, DType::i32);
@@ -66,6 +68,7 @@ double Trainer::accumulate() {
         model_->loss(tape_, ids_.tensor, targets_.tensor, loss_spec(), pass(row)).loss;
     loss += value_at(value.value(), 0, 0);
     tape_.backward(value);
+    if (planning()) break;  // the others take the same memory again
   }
   params_.finish_accumulation();
   return loss;
@@ -83,9 +86,25 @@ StepReport Trainer::step(bool measure_angles) {
   report.lr = lr_at(recipe_.schedule, recipe_.optim.lr, step_, recipe_.train.steps);
   if (measure_angles) angles_.before(params_);
   optimizer_->step(params_, {.lr = report.lr, .grad_scale = clip.grad_scale});
+  require_finite_weights();
   if (measure_angles) report.angles = angles_.after(params_);
   report.step = ++step_;
   return report;
+}
+
+void Trainer::require_finite_weights() {
+  if (std::isfinite(weight_norm_->of(params_.values()))) return;
+  // The sum of squares may overflow where no value does.
+  for (const Param& param : params_.params()) {
+    if (all_finite(params_.value(param))) continue;
+    throw DivergedError(say("the weights ",
+                            param.name,
+                            " are not finite after step ",
+                            step_ + 1,
+                            ", although loss and gradient were: the optimizer's state is damaged "
+                            "or the step too long. Go on with --resume from the last checkpoint, "
+                            "or try a lower optim.lr."));
+  }
 }
 
 void Trainer::explain_divergence(const char* what) {

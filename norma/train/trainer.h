@@ -42,7 +42,8 @@ class Trainer {
   Trainer& operator=(const Trainer&) = delete;
 
   /// One optimizer step over train.batch sequences, in micro-batches. Throws DivergedError, with
-  /// the weights as they were before the step, when the loss or the gradient is not finite.
+  /// the weights as they were before the step, when the loss or the gradient is not finite; and
+  /// with the weights as they are when the step itself made one that is not.
   StepReport step(bool measure_angles = false);
   /// Over the validation split, or over train.eval_tokens of it.
   Evaluation evaluate();
@@ -76,6 +77,7 @@ class Trainer {
  private:
   double accumulate();
   [[noreturn]] void explain_divergence(const char* what);
+  void require_finite_weights();
   LossSpec loss_spec() const;
   Pass pass(Index first_sequence) const;
 
@@ -85,6 +87,7 @@ class Trainer {
   std::unique_ptr<Gpt> model_;
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<Clipper> clipper_;
+  std::optional<GlobalNorm> weight_norm_;
   std::optional<TrainWindows> windows_;
   AngleMeter angles_;
   Tape tape_;

@@ -71,14 +71,15 @@ int MemoryDisk::add(const std::string& path, bool folder) {
 io::Answer MemoryDisk::open(const std::string& path, io::OpenAs how) {
   if (dead()) return failed(EIO);
   int node = find(path);
-  const bool makes = how == io::OpenAs::create_new || how == io::OpenAs::shared;
+  const bool makes =
+      how == io::OpenAs::create_new || how == io::OpenAs::shared || how == io::OpenAs::append;
   if (how == io::OpenAs::create_new && node >= 0) return failed(EEXIST);
   if (node < 0 && (!makes || place(path).first < 0)) return failed(ENOENT);
   if (node < 0) node = add(path, false);
   if (how == io::OpenAs::folder && !nodes_[static_cast<std::size_t>(node)].folder) {
     return failed(ENOTDIR);
   }
-  handles_[next_handle_] = {.node = node};
+  handles_[next_handle_] = {.node = node, .at_end = how == io::OpenAs::append};
   return {.value = next_handle_++};
 }
 
@@ -96,6 +97,7 @@ io::Answer MemoryDisk::write(int handle, io::Bytes bytes) {
   if (dead()) return failed(EIO);
   Handle& open = handles_.at(handle);
   Node& node = nodes_[static_cast<std::size_t>(open.node)];
+  if (open.at_end) open.position = node.data.size();
   std::string text(bytes.size(), '\0');
   std::memcpy(text.data(), bytes.data(), bytes.size());
   node.writes.push_back({.offset = open.position, .bytes = std::move(text)});

@@ -73,6 +73,7 @@ class MemoryDisk final : public io::FileSystem {
   struct Handle {
     int node;
     std::uint64_t position = 0;
+    bool at_end = false;  // every write goes to the end
   };
 
   bool dead();
