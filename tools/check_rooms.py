@@ -23,6 +23,7 @@ MAY = {  # room: rooms it may include (itself is always allowed)
     "checks": "base tensor kernels autograd ops",
     "nn": "base tensor autograd ops",
     "models": "base tensor autograd ops nn",
+    "exchange": "base io text tensor autograd ops nn models",
     "optim": "base tensor kernels nn",
     "data": "base tensor",
     "train": "base io tensor autograd ops nn models data optim",

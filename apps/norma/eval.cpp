@@ -26,7 +26,7 @@ int run_eval(const EvalRequest& request) {
   if (!found.whole) throw Error(say(request.run, " has no whole checkpoint to evaluate."));
   // Another file is evaluated as a whole.
   Trainer trainer(recipe, load_bytes(recipe.data.path, recipe.data.val_fraction));
-  load_model(disk, found.whole->folder, trainer);
+  load_model(disk, found.whole->folder, trainer.model());
   const TokenData other = request.data.empty() ? TokenData{} : load_bytes(path, 0);
   const TokenView tokens = !request.data.empty()    ? other.train
                            : request.split == "val" ? trainer.data().val

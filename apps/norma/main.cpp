@@ -150,6 +150,53 @@ Verb declare_tokenizer_decode(CLI::App& tokenizer, CLI::App*& verb) {
   return [request] { return norma::app::run_tokenizer_decode(*request); };
 }
 
+Verb declare_export(CLI::App& app, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::ExportRequest>();
+  verb = app.add_subcommand("export", "Write a run's model for other programs");
+  verb->footer(
+      "Example: norma export runs/a --to hf exports/a\n"
+      "hf: GPT-2 or Llama as transformers loads them; safetensors: any model, under Norma's names");
+  verb->add_option("run", request->run, "the folder of the run")->required();
+  verb->add_option("folder", request->folder, "the folder to write")->required();
+  verb->add_option("--to", request->to, "hf or safetensors")
+      ->check(CLI::IsMember({"hf", "safetensors"}))
+      ->capture_default_str();
+  verb->add_option("--checkpoint", request->checkpoint, "a step; the newest when absent")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--dtype", request->dtype, "f32, bf16 or f16")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
+      ->capture_default_str();
+  verb->add_flag("--keep-padding",
+                 request->keep_padding,
+                 "keep rows of the vocabulary that the tokenizer does not use");
+  verb->add_flag("--with-logits",
+                 request->with_logits,
+                 "also write ids and their logits, for tools/check_export.py");
+  verb->add_flag("--force", request->force, "replace an export that is there");
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_export(*request); };
+}
+
+Verb declare_import(CLI::App& app, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::ImportRequest>();
+  verb = app.add_subcommand("import", "Make a run out of another program's model");
+  verb->footer(
+      "Example: norma import downloads/gpt2 --out runs/gpt2\n"
+      "         norma import nano.safetensors model.heads=12 --tokenizer gpt2 --out runs/nano\n"
+      "then:    norma train recipe.toml train.init_from=runs/nano data.path=book.txt --out runs/b");
+  verb->add_option("from", request->from, "a folder with safetensors, or one such file")
+      ->required();
+  verb->add_option("settings", request->assignments, "key=value: what the files do not say");
+  verb->add_option("--out", request->out, "the folder of the run to make")->required();
+  verb->add_option("--map", request->map, "whose names: hf, nanogpt, ngpt, norma, or auto")
+      ->check(CLI::IsMember({"auto", "hf", "nanogpt", "ngpt", "norma"}))
+      ->capture_default_str();
+  verb->add_option("--tokenizer", request->tokenizer, "gpt2, byte, or a tokenizer file or folder");
+  verb->add_flag("--force", request->force, "replace the run in --out");
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_import(*request); };
+}
+
 Verb declare_doctor(CLI::App& app, CLI::App*& verb) {
   auto request = std::make_shared<norma::app::DoctorRequest>();
   verb = app.add_subcommand("doctor", "Show what this build and this machine have");
@@ -193,7 +240,7 @@ int run(int argc, char** argv) {
     CLI::App* verb = nullptr;
     Verb run;
   };
-  std::vector<Entry> entries(10);
+  std::vector<Entry> entries(12);
   entries[0].run = declare_check(app, entries[0].verb);
   entries[1].run = declare_bench_kernels(*bench, entries[1].verb);
   entries[2].run = declare_bench_train(*bench, entries[2].verb);
@@ -204,6 +251,8 @@ int run(int argc, char** argv) {
   entries[7].run = declare_tokenizer_train(*tokenizer, entries[7].verb);
   entries[8].run = declare_tokenizer_encode(*tokenizer, entries[8].verb);
   entries[9].run = declare_tokenizer_decode(*tokenizer, entries[9].verb);
+  entries[10].run = declare_export(app, entries[10].verb);
+  entries[11].run = declare_import(app, entries[11].verb);
 
   refuse_unknown_verb(app, argc, argv, 1);
   try {

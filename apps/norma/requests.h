@@ -96,6 +96,30 @@ struct TokenizerDecodeRequest {
 };
 int run_tokenizer_decode(const TokenizerDecodeRequest& request);
 
+struct ExportRequest {
+  std::string run;
+  std::string to = "hf";  // or safetensors
+  std::string folder;
+  Index checkpoint = -1;  // a step; -1: the newest
+  std::string dtype = "f32";
+  bool keep_padding = false;
+  bool with_logits = false;
+  bool force = false;
+  bool json = false;
+};
+int run_export(const ExportRequest& request);
+
+struct ImportRequest {
+  std::string from;                      // a folder or a .safetensors file
+  std::vector<std::string> assignments;  // key=value
+  std::string out;
+  std::string map = "auto";
+  std::string tokenizer;  // empty: what lies beside the weights
+  bool force = false;
+  bool json = false;
+};
+int run_import(const ImportRequest& request);
+
 struct DoctorRequest {
   bool json = false;
 };

@@ -21,6 +21,12 @@ struct GptLoss {
   Var token_losses;  // (B·T), not divided
 };
 
+/// A parameter or a statistic under the name that files give it.
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
 class Gpt {
  public:
   /// Declares the parameters in `params`. Throws RequestError when sizes do not fit or the scheme
@@ -55,6 +61,8 @@ class Gpt {
   const std::vector<std::string>& warnings() const { return warnings_; }
   /// Statistics that a checkpoint keeps besides parameters.
   std::vector<NormLayer::Running*> running();
+  /// Parameters and these statistics: everything that the model needs to compute again.
+  std::vector<NamedTensor> tensors();
 
  private:
   /// The final hidden state, normalized: what the head multiplies.

@@ -34,7 +34,7 @@ class Run {
       : request_(request),
         onlooker_(onlooker),
         trainer_(recipe, std::move(data)),
-        folder_(io::real_file_system(), request.out, how_to_open(request), recipe),
+        folder_(io::real_file_system(), request.out, opened(request), recipe),
         steps_(recipe.train.steps) {
     result_.remarks = recipe.warnings;
   }
@@ -52,9 +52,15 @@ class Run {
   }
 
  private:
-  static RunFolder::Open how_to_open(const RunRequest& request) {
+  /// How to open the folder. Weights to start from are read before it is touched.
+  RunFolder::Open opened(const RunRequest& request) {
     if (request.resume) return RunFolder::Open::resume;
+    load_start();
     return request.force ? RunFolder::Open::replace : RunFolder::Open::fresh;
+  }
+  void load_start() {
+    const std::string& start = trainer_.recipe().train.init_from;
+    if (!start.empty()) start_from_run(io::real_file_system(), start, trainer_);
   }
   std::string checkpoints() const { return io::join(request_.out, "checkpoints"); }
 
@@ -74,6 +80,7 @@ class Run {
       remark(say("going on after step ", state.step, "."));
     } else {
       remark("there is no whole checkpoint; starting at step 0.");
+      load_start();
     }
     folder_.drop_metrics_after(trainer_.steps_done());
   }

@@ -11,7 +11,7 @@ namespace norma {
 Trainer::Trainer(const Recipe& recipe, TokenData data, Start start)
     : recipe_(recipe), data_(std::move(data)) {
   const TrainSpec& train = recipe_.train;
-  const DType dtype = train.precision == Precision::f64 ? DType::f64 : DType::f32;
+  const DType dtype = dtype_of(train.precision);
   if (data_.vocab > recipe_.model.vocab) {
     throw RequestError(say("the data have ",
                            data_.vocab,
@@ -33,6 +33,11 @@ Trainer::Trainer(const Recipe& recipe, TokenData data, Start start)
   const Index rows = train.micro_batch == 0 ? train.batch : train.micro_batch;
   ids_ = OwnedTensor({rows, recipe_.model.context}, DType::i32);
   targets_ = OwnedTensor({rows * recipe_.model.context}, DType::i32);
+}
+
+void Trainer::start_anew() {
+  apply_constraints(params_);
+  optimizer_ = make_optimizer(params_, recipe_.optim);
 }
 
 LossSpec Trainer::loss_spec() const {
