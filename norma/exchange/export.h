@@ -17,7 +17,7 @@ enum class ExportForm : std::uint8_t { hf, safetensors };
 
 struct ExportRequest {
   ExportForm form = ExportForm::hf;
-  std::string folder;
+  std::string folder = {};
   std::string dtype = "f32";  // f32, bf16 or f16
   bool replace = false;       // a former export in that folder
   bool keep_padding = false;  // rows of the vocabulary that the tokenizer does not use

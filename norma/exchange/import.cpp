@@ -18,11 +18,13 @@ constexpr std::uint64_t kLargestConfig = 1 << 20;
 constexpr const char* kRecipeKey = "norma.recipe";
 constexpr const char* kStepKey = "norma.step";
 
-/// The text of config.json; empty where there is none (a file was named, or the folder has none).
-std::string config_text(io::FileSystem& disk, const std::string& folder, const std::string& path) {
+/// The text of config.json; nothing where a file was named, or the folder has none.
+std::optional<std::string> config_text(io::FileSystem& disk,
+                                       const std::string& folder,
+                                       const std::string& path) {
   std::vector<std::string> names;
-  if (disk.list(folder, names).error != 0) return "";
-  if (std::find(names.begin(), names.end(), "config.json") == names.end()) return "";
+  if (disk.list(folder, names).error != 0) return std::nullopt;
+  if (std::find(names.begin(), names.end(), "config.json") == names.end()) return std::nullopt;
   return io::File(disk, path, io::OpenAs::read).text(kLargestConfig);
 }
 
@@ -54,7 +56,7 @@ Import::Import(io::FileSystem& disk,
                const Settings& said)
     : tensors_(disk, from) {
   const std::string config_path = io::join(from, "config.json");
-  const std::string config = config_text(disk, from, config_path);
+  const std::optional<std::string> config = config_text(disk, from, config_path);
   choose_map(map_word, config);
   // Masks and tables of angles that some versions store beside the weights.
   std::vector<std::string> buffers;
@@ -68,7 +70,7 @@ Import::Import(io::FileSystem& disk,
   if (map_ == NameMap::norma) {
     read_own();
   } else if (map_ == NameMap::gpt2 || map_ == NameMap::llama) {
-    read_hf(config_path, config);
+    read_hf(config_path, *config);
   } else {
     read_gpt_names(config_path, config);
   }
@@ -89,13 +91,13 @@ void Import::set(std::string key, Settings::Value value) {
   settings_.set({std::move(key), std::move(value), tensors_.path()});
 }
 
-void Import::choose_map(const std::string& map_word, const std::string& config) {
-  const bool hugging_face = config.find("\"model_type\"") != std::string::npos;
+void Import::choose_map(const std::string& map_word, const std::optional<std::string>& config) {
+  const bool hugging_face = config && config->find("\"model_type\"") != std::string::npos;
   if (map_word == "norma" || (map_word == "auto" && tensors_.metadata().contains(kRecipeKey))) {
     map_ = NameMap::norma;
   } else if (map_word == "hf" || (map_word == "auto" && hugging_face)) {
     map_ = NameMap::gpt2;  // read_hf knows better
-    if (config.empty()) throw RequestError(say(tensors_.path(), " has no config.json beside it."));
+    if (!config) throw RequestError(say(tensors_.path(), " has no config.json beside it."));
   } else if (map_word == "ngpt" || (map_word == "auto" && tensors_.has("h.0.query.weight"))) {
     map_ = NameMap::ngpt;
   } else if (map_word == "nanogpt" ||
@@ -154,7 +156,8 @@ Index Import::extent(const std::string& tensor, std::size_t axis) const {
 }
 
 /// nanoGPT and NVIDIA/ngpt: names and shapes tell nearly everything.
-void Import::read_gpt_names(const std::string& config_path, const std::string& config) {
+void Import::read_gpt_names(const std::string& config_path,
+                            const std::optional<std::string>& config) {
   const bool ngpt = map_ == NameMap::ngpt;
   const std::string query = ngpt ? ".query" : ".attn.c_attn";
   Index layers = 0;
@@ -179,8 +182,8 @@ void Import::read_gpt_names(const std::string& config_path, const std::string& c
     set("model.context", extent("wpe.weight", 0));
   }
   settle_head();
-  if (config.empty()) return;
-  const JsonValue json = parse_json(config_path, config, {.bytes = kLargestConfig});
+  if (!config) return;
+  const JsonValue json = parse_json(config_path, *config, {.bytes = kLargestConfig});
   const auto take = [&](const char* theirs, const char* ours) {
     const JsonValue* value = json.find(theirs);
     if (value == nullptr) return;

@@ -1,6 +1,7 @@
 // Models of other programs, as recipes and weights of ours (docs/formats/exchange.md).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,10 +34,10 @@ class Import {
   void load(Gpt& model) const;
 
  private:
-  void choose_map(const std::string& map_word, const std::string& config);
+  void choose_map(const std::string& map_word, const std::optional<std::string>& config);
   void read_hf(const std::string& config_path, const std::string& config);
   void read_own();
-  void read_gpt_names(const std::string& config_path, const std::string& config);
+  void read_gpt_names(const std::string& config_path, const std::optional<std::string>& config);
   void settle_head();
   void set(std::string key, Settings::Value value);
   Index extent(const std::string& tensor, std::size_t axis) const;
