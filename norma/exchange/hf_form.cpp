@@ -71,8 +71,10 @@ class Fit {
         want(!slot, say(where, word, " has ", word_of(slot.norm)));
         continue;
       }
-      want(slot.norm == wanted,
-           say(where, word, " has ", word_of(slot.norm), " and not ", word_of(wanted)));
+      if (slot.norm != wanted) {
+        want(false, say(where, word, " has ", word_of(slot.norm), " and not ", word_of(wanted)));
+        continue;
+      }
       want(slot.gain == GainKind::vector && slot.scope == Scope::row,
            say(where, word, " has no gain of its own for each column"));
       want(!slot.gain_scale || build_.value(slot.gain_scale) == build_.value(slot.gain_init),

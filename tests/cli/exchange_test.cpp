@@ -92,7 +92,7 @@ TEST_F(CliExchange, WhatDoesNotFitIsRefused) {
   const Outcome out = run_norma(say("export ", at("a"), " --to hf ", at("hf")));
   EXPECT_EQ(out.code, 2);
   EXPECT_TRUE(has(out.err, "neither a GPT-2 nor a Llama"));
-  EXPECT_TRUE(has(out.err, "attn_mid has l2"));
+  EXPECT_TRUE(has(out.err, "attn_pre has none and not rms; q has l2"));
   EXPECT_FALSE(fs::exists(at("hf")));
   ASSERT_EQ(run_norma(say("export ", at("a"), " --to safetensors ", at("own"))).code, 0);
   EXPECT_TRUE(has(contents(at("own/model.safetensors")), "norma.scheme_toml"));

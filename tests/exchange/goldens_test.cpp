@@ -2,6 +2,7 @@
 // and the independent implementation computed from them.
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include <gtest/gtest.h>
 
@@ -70,6 +71,35 @@ INSTANTIATE_TEST_SUITE_P(Folders,
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+using Tensors = std::map<std::string, std::pair<std::string, std::vector<std::byte>>>;
+
+/// Name, type and shape, and bytes of every tensor.
+Tensors tensors_in(io::FileSystem& disk, const std::string& path) {
+  const io::SafetensorsFile file(disk, path);
+  Tensors found;
+  for (const io::StoredTensor& tensor : file.layout().tensors) {
+    std::vector<std::byte> bytes(tensor.bytes());
+    file.read(tensor, bytes);
+    found[tensor.name] = {io::text_of(tensor), std::move(bytes)};
+  }
+  return found;
+}
+
+/// What was read from a foreign folder is written as that folder was.
+TEST(ExchangeGoldens, ExportsAreWhatOthersWrote) {
+  for (const char* name : {"gpt2", "llama"}) {
+    const std::string folder = std::string(NORMA_SOURCE_DIR) + "/tests/goldens/exchange/" + name;
+    for (const char* layout : {"model.rope=half_split", "model.rope=interleaved"}) {
+      const test::SmallModel model(io::real_file_system(), folder, "auto", {layout});
+      test::MemoryDisk disk;
+      export_model(disk, model.model(), model.facts(), {.folder = "out"});
+      EXPECT_EQ(tensors_in(disk, "out/model.safetensors"),
+                tensors_in(io::real_file_system(), folder + "/model.safetensors"))
+          << name << " with " << layout;
+    }
+  }
+}
 
 }  // namespace
 }  // namespace norma::exchange
