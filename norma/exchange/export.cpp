@@ -149,6 +149,7 @@ class Exporter {
                   const TensorMap& ours) {
     folder_.write(name, [&](io::ByteSink& sink) {
       std::vector<io::TensorSpec> specs;
+      specs.reserve(joints.size());
       for (const Joint& joint : joints) specs.push_back(stored_spec(joint, ours, type_));
       io::SafetensorsWriter writer(sink, std::move(specs), metadata());
       for (const io::StoredTensor& stored : writer.order()) {

@@ -1,7 +1,6 @@
 #include "norma/exchange/import.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
 
@@ -172,7 +171,7 @@ void Import::read_gpt_names(const std::string& config_path,
     set("model.positions", std::string("rope"));
     // What that program computes, faults included, so that the model is the one that was trained.
     set("model.rope", std::string("nvidia_defect"));
-    notes_.push_back(
+    notes_.emplace_back(
         "the positions are turned as NVIDIA's program does it (model.rope is "
         "nvidia_defect); say model.rope=interleaved for weights of a mended one.");
   } else {

@@ -2,7 +2,6 @@
 // was exported reads back as it was.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>

@@ -1,7 +1,6 @@
 #include "norma/exchange/run_tokenizer.h"
 
 #include <algorithm>
-#include <cerrno>
 
 #include "norma/base/error.h"
 #include "norma/base/text.h"

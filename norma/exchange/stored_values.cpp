@@ -1,5 +1,6 @@
 #include "norma/exchange/stored_values.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>

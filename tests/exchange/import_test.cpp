@@ -2,8 +2,6 @@
 // loaded.
 #include "norma/exchange/import.h"
 
-#include <cstring>
-
 #include <gtest/gtest.h>
 
 #include "norma/base/text.h"
@@ -225,6 +223,7 @@ TEST_F(BadImport, ConfigBesideANanoGpt) {
   const std::vector<Joint> joints = joints_of(NameMap::nanogpt, model.recipe.model, ours);
   const io::StoredType& type = *io::find_stored_type("F32");
   std::vector<io::TensorSpec> specs;
+  specs.reserve(joints.size());
   for (const Joint& joint : joints) specs.push_back(stored_spec(joint, ours, type));
   {
     io::File file(disk, "nano/model.safetensors", io::OpenAs::create_new);
