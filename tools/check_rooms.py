@@ -25,6 +25,7 @@ MAY = {  # room: rooms it may include (itself is always allowed)
     "nn": "base tensor autograd ops",
     "models": "base tensor autograd ops nn",
     "generate": "base text tensor autograd models",
+    "exchange": "base io text tensor autograd ops nn models",
     "optim": "base tensor kernels nn",
     "data": "base io text tensor",
     "train": "base io text tensor autograd ops nn models generate data optim",

@@ -59,7 +59,8 @@ int run_eval(const EvalRequest& request) {
     const std::string spoken =
         known ? say(fixed(bits, 4), " bits a byte") : "bits a byte not known";
     std::printf(
-        "%s, step %lld: loss %.4f, perplexity %.3f, %s, %.2f %% of next tokens right, %lld tokens\n",
+        "%s, step %lld: loss %.4f, perplexity %.3f, %s, %.2f %% of next tokens right, %lld "
+        "tokens\n",
         request.run.c_str(),
         static_cast<long long>(trained.step()),
         result.loss,

@@ -220,6 +220,74 @@ Verb declare_data_inspect(CLI::App& data, CLI::App*& verb) {
   return [request] { return norma::app::run_data_inspect(*request); };
 }
 
+Verb declare_export(CLI::App& app, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::ExportRequest>();
+  verb = app.add_subcommand("export", "Write a run's model for other programs");
+  verb->footer(
+      "Example: norma export runs/a --to hf exports/a\n"
+      "hf: GPT-2 or Llama as transformers loads them; safetensors: any model, under Norma's names");
+  verb->add_option("run", request->run, "the folder of the run")->required();
+  verb->add_option("folder", request->folder, "the folder to write")->required();
+  verb->add_option("--to", request->to, "hf or safetensors")
+      ->check(CLI::IsMember({"hf", "safetensors"}))
+      ->capture_default_str();
+  verb->add_option("--checkpoint", request->checkpoint, "a step; the newest when absent")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--dtype", request->dtype, "f32, bf16 or f16")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
+      ->capture_default_str();
+  verb->add_flag("--keep-padding",
+                 request->keep_padding,
+                 "keep rows of the vocabulary that the tokenizer does not use");
+  verb->add_flag("--with-logits",
+                 request->with_logits,
+                 "also write ids and their logits, for tools/check_export.py");
+  verb->add_flag("--force", request->force, "replace an export that is there");
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_export(*request); };
+}
+
+Verb declare_import(CLI::App& app, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::ImportRequest>();
+  verb = app.add_subcommand("import", "Make a run out of another program's model");
+  verb->footer(
+      "Example: norma import downloads/gpt2 --out runs/gpt2\n"
+      "         norma import nano.safetensors model.heads=12 --tokenizer gpt2 --out runs/nano\n"
+      "then:    norma train recipe.toml train.init_from=runs/nano data.path=book.txt --out runs/b");
+  verb->add_option("from", request->from, "a folder with safetensors, or one such file")
+      ->required();
+  verb->add_option("settings", request->assignments, "key=value: what the files do not say");
+  verb->add_option("--out", request->out, "the folder of the run to make")->required();
+  verb->add_option("--map", request->map, "whose names: hf, nanogpt, ngpt, norma, or auto")
+      ->check(CLI::IsMember({"auto", "hf", "nanogpt", "ngpt", "norma"}))
+      ->capture_default_str();
+  verb->add_option("--tokenizer", request->tokenizer, "gpt2, byte, or a tokenizer file or folder");
+  verb->add_flag("--force", request->force, "replace the run in --out");
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_import(*request); };
+}
+
+Verb declare_demo(CLI::App& app, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::DemoRequest>();
+  verb = app.add_subcommand("demo", "Train five small models on one text and compare them");
+  verb->footer(
+      "Example: norma demo\n"
+      "         norma demo --data book.txt --minutes 10 --out my-demo\n"
+      "The same command goes on where it was stopped.");
+  verb->add_option("--out", request->out, "the folder for everything")->capture_default_str();
+  verb->add_option("--data", request->data, "a text; presidents and a whale when absent");
+  verb->add_option("--minutes", request->minutes, "for all five together")
+      ->check(CLI::Range(0.1, 1e5))
+      ->capture_default_str();
+  verb->add_option("--steps", request->steps, "of each; 0: as many as fit into the minutes")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  verb->add_option("--threads", request->threads, "threads; 0: all cores")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+  return [request] { return norma::app::run_demo(*request); };
+}
+
 Verb declare_doctor(CLI::App& app, CLI::App*& verb) {
   auto request = std::make_shared<norma::app::DoctorRequest>();
   verb = app.add_subcommand("doctor", "Show what this build and this machine have");
@@ -302,9 +370,12 @@ int run(int argc, char** argv) {
     entry.run = declare(above, entry.verb);
     entries.push_back(std::move(entry));
   };
+  add(declare_demo, app);
   add(declare_train, app);
   add(declare_eval, app);
   add(declare_sample, app);
+  add(declare_export, app);
+  add(declare_import, app);
   add(declare_schemes, app);
   add(declare_data_text, *data);
   add(declare_data_inspect, *data);

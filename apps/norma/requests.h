@@ -153,6 +153,40 @@ struct DataGenerateRequest {
 };
 int run_data_generate(const DataGenerateRequest& request);
 
+struct ExportRequest {
+  std::string run;
+  std::string to = "hf";  // or safetensors
+  std::string folder;
+  Index checkpoint = -1;  // a step; -1: the newest
+  std::string dtype = "f32";
+  bool keep_padding = false;
+  bool with_logits = false;
+  bool force = false;
+  bool json = false;
+};
+int run_export(const ExportRequest& request);
+
+struct ImportRequest {
+  std::string from;                      // a folder or a .safetensors file
+  std::vector<std::string> assignments;  // key=value
+  std::string out;
+  std::string map = "auto";
+  std::string tokenizer;  // empty: what lies beside the weights
+  bool force = false;
+  bool json = false;
+};
+int run_import(const ImportRequest& request);
+
+struct DemoRequest {
+  std::string out = "norma-demo";
+  std::string data;    // a text; empty: the demo's own
+  double minutes = 5;  // for the training of all five
+  Index steps = 0;     // 0: as many as fit into the minutes
+  int threads = 0;     // 0: all cores
+};
+/// 0 done, 128 + signal when stopped by one.
+int run_demo(const DemoRequest& request);
+
 struct DoctorRequest {
   bool json = false;
 };

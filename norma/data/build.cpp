@@ -54,7 +54,7 @@ class Builder {
     result_.files = inputs.files.size();
     result_.skipped = inputs.skipped;
     set_total(inputs);
-    make_parents(io::parent_of(spec_.out));
+    io::make_folders(disk_, io::parent_of(spec_.out));
     io::TemporaryFolder folder(disk_, place());
     train_.emplace(disk_, io::join(folder.path(), kTrainName), token_bytes_);
     folder_ = folder.path();
@@ -84,18 +84,6 @@ class Builder {
     disk_.close(static_cast<int>(found.value));
     throw RequestError(
         say("--out ", spec_.out, " is there already; remove it, or choose another name."));
-  }
-
-  void make_parents(const std::string& folder) const {
-    const io::Answer found = disk_.open(folder, io::OpenAs::look);
-    if (found.error == 0) {
-      disk_.close(static_cast<int>(found.value));
-    } else if (found.error == ENOENT) {
-      make_parents(io::parent_of(folder));
-      io::make_folder(disk_, folder);
-    } else {
-      throw io::FileError("open the folder", folder, found.error);
-    }
   }
 
   void set_total(const Inputs& inputs) {

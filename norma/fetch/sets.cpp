@@ -60,16 +60,6 @@ bool is_whole(io::FileSystem& system, const Set& set, const std::string& folder)
   });
 }
 
-void make_folders(io::FileSystem& system, const std::string& path) {
-  try {
-    io::make_folder(system, path);
-  } catch (const io::FileError& error) {
-    if (error.code() != ENOENT || io::parent_of(path) == path) throw;
-    make_folders(system, io::parent_of(path));
-    io::make_folder(system, path);
-  }
-}
-
 /// The folders above a set, without links: io refuses to make names durable through a link.
 std::string parent_folder(const std::string& to) {
   const std::string folder = to.empty() ? io::cache_folder() : to;
@@ -164,7 +154,7 @@ GotSet get_set(io::FileSystem& system, const Set& set, const GetOptions& options
   const std::string folder = io::join(parent_folder(options.to), set.name);
   if (!options.force && is_whole(system, set, folder)) return {.folder = folder, .was_there = true};
 
-  make_folders(system, folder);
+  io::make_folders(system, folder);
   const io::RunLock lock(system, folder);
   remove_leftovers(system, folder);
   std::vector<Members> packages;

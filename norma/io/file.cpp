@@ -201,8 +201,8 @@ bool remove_file(FileSystem& system, const std::string& path) {
 }
 
 void make_folders(FileSystem& system, const std::string& path) {
-  const std::string parent = parent_of(path);
-  if (parent != path && !is_there(system, parent)) make_folders(system, parent);
+  if (is_there(system, path)) return;
+  if (const std::string parent = parent_of(path); parent != path) make_folders(system, parent);
   make_folder(system, path);
 }
 
@@ -234,7 +234,9 @@ namespace {
 constexpr std::string_view kBeside = ".tmp.";
 }  // namespace
 
-bool is_leftover(std::string_view name) { return name.find(kBeside) != std::string_view::npos; }
+bool left_by_replace_file(std::string_view name) {
+  return name.find(kBeside) != std::string_view::npos;
+}
 
 void replace_file(FileSystem& system, const std::string& path, std::string_view contents) {
   const std::string fresh = say(path, kBeside, ::getpid());

@@ -84,7 +84,7 @@ void rename(FileSystem& system, const std::string& from, const std::string& to);
 /// A file appears or changes whole or not at all: written beside its place, made durable, renamed.
 void replace_file(FileSystem& system, const std::string& path, std::string_view contents);
 /// Whether a name is that of a file beside its place, left by a replace_file() that was killed.
-bool is_leftover(std::string_view name);
+bool left_by_replace_file(std::string_view name);
 /// Removes the files of a folder and the folder. It enters no folder inside: that would not be
 /// ours. Where a file or a link has that name, it alone is removed.
 void remove_flat_folder(FileSystem& system, const std::string& path);

@@ -100,6 +100,18 @@ std::vector<NormLayer::Running*> Gpt::running() {
   return found;
 }
 
+std::vector<NamedTensor> Gpt::tensors() {
+  std::vector<NamedTensor> tensors;
+  for (const Param& param : params_.params()) {
+    tensors.push_back({param.name, params_.value(param)});
+  }
+  for (const NormLayer::Running* statistics : running()) {
+    tensors.push_back({statistics->name + ".running_mean", statistics->mean.tensor});
+    tensors.push_back({statistics->name + ".running_var", statistics->var.tensor});
+  }
+  return tensors;
+}
+
 Var Gpt::embedding_table(Tape& tape) const {
   return effective_weight(watch(tape, params_, tokens_),
                           watch(tape, params_, token_lengths_),

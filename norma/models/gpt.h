@@ -23,6 +23,12 @@ struct GptLoss {
   Var right;         // (B·T) i32: 1 where the target is the likeliest token; where asked for
 };
 
+/// A parameter or a statistic under the name that files give it.
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
 class Gpt {
  public:
   /// Declares the parameters in `params`. Throws RequestError when sizes do not fit or the scheme
@@ -59,6 +65,8 @@ class Gpt {
   const std::vector<std::string>& warnings() const { return warnings_; }
   /// Statistics that a checkpoint keeps besides parameters.
   std::vector<NormLayer::Running*> running();
+  /// Parameters and these statistics: everything that the model needs to compute again.
+  std::vector<NamedTensor> tensors();
 
  private:
   /// The final hidden state, normalized: what the head multiplies.

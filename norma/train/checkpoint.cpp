@@ -19,23 +19,6 @@ constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kStateFile = "state.json";
 constexpr std::uint64_t kLargestState = 1 << 16;
 
-struct NamedTensor {
-  std::string name;
-  Tensor tensor;
-};
-
-std::vector<NamedTensor> model_tensors(Gpt& model) {
-  std::vector<NamedTensor> tensors;
-  for (const Param& param : model.params().params()) {
-    tensors.push_back({param.name, model.params().value(param)});
-  }
-  for (const NormLayer::Running* running : model.running()) {
-    tensors.push_back({running->name + ".running_mean", running->mean.tensor});
-    tensors.push_back({running->name + ".running_var", running->var.tensor});
-  }
-  return tensors;
-}
-
 std::vector<NamedTensor> optimizer_tensors(Trainer& trainer) {
   std::vector<NamedTensor> tensors;
   for (const StateTensor& state : trainer.optimizer().state()) {
@@ -105,6 +88,14 @@ void require_finite(const std::vector<NamedTensor>& tensors, Index step) {
   }
 }
 
+void write_model(io::Commit& commit, const Recipe& recipe, Gpt& model) {
+  const io::Metadata metadata = {{"format", "pt"},
+                                 {"norma.scheme", recipe.scheme.name},
+                                 {"norma.family", std::string(word_of(recipe.model.family))}};
+  commit.write(kModelFile,
+               [&](io::ByteSink& sink) { write_tensors(sink, model.tensors(), metadata); });
+}
+
 std::string state_text(const RunState& state) {
   JsonLine line;
   line.add("step", state.step).add("elapsed_ms", static_cast<Index>(state.elapsed_ms));
@@ -145,15 +136,11 @@ std::string save_checkpoint(io::FileSystem& disk,
                             Trainer& trainer,
                             const RunState& state) {
   const Recipe& recipe = trainer.recipe();
-  const std::vector<NamedTensor> model = model_tensors(trainer.model());
   const std::vector<NamedTensor> optimizer = optimizer_tensors(trainer);
-  require_finite(model, state.step);
+  require_finite(trainer.model().tensors(), state.step);
   require_finite(optimizer, state.step);
-  const io::Metadata metadata = {{"format", "pt"},
-                                 {"norma.scheme", recipe.scheme.name},
-                                 {"norma.family", std::string(word_of(recipe.model.family))}};
   io::Commit commit(disk, io::join(run, "checkpoints"), static_cast<std::uint64_t>(state.step));
-  commit.write(kModelFile, [&](io::ByteSink& sink) { write_tensors(sink, model, metadata); });
+  write_model(commit, recipe, trainer.model());
   commit.write(kOptimizerFile, [&](io::ByteSink& sink) {
     write_tensors(sink, optimizer, {{"format", "pt"}});
   });
@@ -164,8 +151,17 @@ std::string save_checkpoint(io::FileSystem& disk,
       {{"scheme", recipe.scheme.name}, {"optimizer", std::string(word_of(recipe.optim.name))}});
 }
 
+std::string save_weights(
+    io::FileSystem& disk, const std::string& run, const Recipe& recipe, Gpt& model, Index step) {
+  const std::string checkpoints = io::join(run, "checkpoints");
+  io::make_folder(disk, checkpoints);
+  io::Commit commit(disk, checkpoints, static_cast<std::uint64_t>(step));
+  write_model(commit, recipe, model);
+  return commit.finish({{"scheme", recipe.scheme.name}});
+}
+
 void load_model(io::FileSystem& disk, const std::string& folder, Gpt& model) {
-  read_tensors(disk, io::join(folder, kModelFile), model_tensors(model));
+  read_tensors(disk, io::join(folder, kModelFile), model.tensors());
 }
 
 namespace {
@@ -185,6 +181,12 @@ void require_same_data(const std::string& folder, const RunState& state, const T
 }  // namespace
 
 RunState load_checkpoint(io::FileSystem& disk, const std::string& folder, Trainer& trainer) {
+  if (!io::verify(disk, folder, io::Depth::sizes).files.contains(kOptimizerFile)) {
+    throw RequestError(
+        say(folder,
+            " holds weights alone, so there is no training to resume. Start one from "
+            "them in another folder, with train.init_from naming this run."));
+  }
   const std::string path = io::join(folder, kStateFile);
   const std::string text = io::File(disk, path, io::OpenAs::read).text(kLargestState);
   const RunState state = parse_state(path, text);
@@ -193,6 +195,15 @@ RunState load_checkpoint(io::FileSystem& disk, const std::string& folder, Traine
   read_tensors(disk, io::join(folder, kOptimizerFile), optimizer_tensors(trainer));
   trainer.set_steps_done(state.step);
   return state;
+}
+
+void start_from_run(io::FileSystem& disk, const std::string& run, Trainer& trainer) {
+  const io::NewestCheckpoint found = io::newest_whole(disk, io::join(run, "checkpoints"));
+  if (!found.whole) {
+    throw RequestError(say("train.init_from: ", run, " has no whole checkpoint to start from."));
+  }
+  load_model(disk, found.whole->folder, trainer.model());
+  trainer.start_anew();
 }
 
 }  // namespace norma

@@ -37,4 +37,12 @@ RunState load_checkpoint(io::FileSystem& disk, const std::string& folder, Traine
 /// Only parameters and statistics, into a model whose parameters are allocated.
 void load_model(io::FileSystem& disk, const std::string& folder, Gpt& model);
 
+/// A checkpoint of weights alone, as an import makes it: it can be evaluated, sampled from,
+/// exported and started from (train.init_from), not resumed.
+std::string save_weights(
+    io::FileSystem& disk, const std::string& run, const Recipe& recipe, Gpt& model, Index step);
+
+/// Gives a trainer at step 0 the weights of another run's newest checkpoint.
+void start_from_run(io::FileSystem& disk, const std::string& run, Trainer& trainer);
+
 }  // namespace norma

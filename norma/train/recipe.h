@@ -27,6 +27,7 @@ struct TrainSpec {
   Index batch = 16;
   Index micro_batch = 0;
   Index seed = 1;
+  std::string init_from;
   Index eval_every = 0;
   Index eval_tokens = 0;
   Index log_every = 10;
@@ -54,6 +55,7 @@ struct TrainSpec {
       "sequences computed at a time; 0: the whole batch",
       Range{0, 1 << 20});
     f("seed", seed, "of the start, the data order and dropout", Range{0, 1e15});
+    f("init_from", init_from, "a run whose weights this one starts from; empty: drawn by seed");
     f("eval_every", eval_every, "steps between evaluations; 0: only at the end", Range{0, 1e9});
     f("eval_tokens",
       eval_tokens,
@@ -106,7 +108,10 @@ struct Recipe {
 Recipe load_recipe(const std::string& path, const std::vector<std::string>& assignments);
 Recipe read_recipe(const Settings& given);
 
-/// The resolved settings as TOML, each line with its origin.
+/// The resolved settings less those that this optimizer lacks; read_recipe takes them back.
+Settings used_settings(const Recipe& recipe);
+
+/// These settings as TOML, each line with its origin.
 std::string recipe_text(const Recipe& recipe);
 
 }  // namespace norma

@@ -42,7 +42,7 @@ class Run {
         onlooker_(onlooker),
         disk_(disk),
         trainer_(recipe, std::move(data)),
-        folder_(disk, request.out, how_to_open(request), recipe, trainer_.data().tokenizer),
+        folder_(disk, request.out, opened(request), recipe, trainer_.data().tokenizer),
         steps_(recipe.train.steps) {
     result_.remarks = recipe.warnings;
   }
@@ -69,9 +69,15 @@ class Run {
     return result_;
   }
 
-  static RunFolder::Open how_to_open(const RunRequest& request) {
+  /// How to open the folder. Weights to start from are read before it is touched.
+  RunFolder::Open opened(const RunRequest& request) {
     if (request.resume) return RunFolder::Open::resume;
+    load_start();
     return request.force ? RunFolder::Open::replace : RunFolder::Open::fresh;
+  }
+  void load_start() {
+    const std::string& start = trainer_.recipe().train.init_from;
+    if (!start.empty()) start_from_run(disk_, start, trainer_);
   }
   std::string checkpoints() const { return io::join(request_.out, "checkpoints"); }
 
@@ -98,6 +104,7 @@ class Run {
       remark(say("going on after step ", state.step, "."));
     } else {
       remark("there is no whole checkpoint; starting at step 0.");
+      load_start();
     }
     folder_.drop_lines_after(trainer_.steps_done());
   }

@@ -107,10 +107,11 @@ RunFolder::RunFolder(io::FileSystem& disk,
       samples_(disk, io::join(path_, kSamples)),
       log_(disk, io::join(path_, kLog)) {
   if (how == Open::fresh) require_free(disk_, path_);
-  io::make_folders(disk_, path_);
+  io::make_folders(disk_, io::parent_of(path_));
+  io::make_folder(disk_, path_);
   lock_ = std::make_unique<io::RunLock>(disk_, path_);
   for (const std::string& name : io::list_folder(disk_, path_)) {
-    if (io::is_leftover(name)) io::remove_file(disk_, io::join(path_, name));
+    if (io::left_by_replace_file(name)) io::remove_file(disk_, io::join(path_, name));
   }
   if (how == Open::replace) remove_run(disk_, path_);
   if (how == Open::resume && io::remove_file(disk_, io::join(path_, kFailed))) {

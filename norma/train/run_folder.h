@@ -17,9 +17,9 @@ class RunFolder {
     replace,  // what it holds of a run is removed
     resume    // goes on with what it holds
   };
-  /// Makes the folder where it is absent, takes its lock, and writes recipe.toml, env.json and, where
-  /// the data know their tokenizer, tokenizer.json where they are absent. Throws RequestError where a
-  /// run is there that was not to be touched.
+  /// Makes the folder where it is absent, takes its lock, and writes recipe.toml, env.json and,
+  /// where the data know their tokenizer, tokenizer.json where they are absent. Throws RequestError
+  /// where a run is there that was not to be touched.
   RunFolder(io::FileSystem& disk,
             std::string path,
             Open how,

@@ -23,12 +23,8 @@ std::string known_steps(io::FileSystem& disk, const std::string& parent) {
 }  // namespace
 
 TrainedModel::TrainedModel(io::FileSystem& disk, const std::string& run, std::optional<Index> step)
-    : recipe_(recipe_of_run(run)), model_(recipe_.model, recipe_.scheme, params_) {
-  const std::string folder = find(disk, run, step);
-  const DType dtype = recipe_.dtype();
-  params_.allocate(dtype);
-  model_.allocate(dtype);
-  load_model(disk, folder, model_);
+    : recipe_(recipe_of_run(run)), built_(recipe_.model, recipe_.scheme, recipe_.dtype()) {
+  load_model(disk, find(disk, run, step), built_.model);
 }
 
 std::string TrainedModel::find(io::FileSystem& disk,
@@ -62,7 +58,7 @@ std::string TrainedModel::find(io::FileSystem& disk,
 
 std::unique_ptr<text::Tokenizer> tokenizer_of_run(const std::string& run) {
   const std::string path = io::join(run, "tokenizer.json");
-  return text::load_tokenizer(std::filesystem::exists(path) ? path : "byte");
+  return text::load_tokenizer(io::is_there(io::real_file_system(), path) ? path : "byte");
 }
 
 }  // namespace norma

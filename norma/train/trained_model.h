@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "norma/io/file_system.h"
-#include "norma/models/gpt.h"
+#include "norma/models/standalone_gpt.h"
 #include "norma/text/tokenizer.h"
 #include "norma/train/recipe.h"
 
@@ -23,7 +23,7 @@ class TrainedModel {
   TrainedModel& operator=(const TrainedModel&) = delete;
 
   const Recipe& recipe() const { return recipe_; }
-  Gpt& model() { return model_; }
+  Gpt& model() { return built_.model; }
   Index step() const { return step_; }
   /// Sentences: newer checkpoints that were skipped because they are damaged.
   const std::vector<std::string>& remarks() const { return remarks_; }
@@ -32,8 +32,7 @@ class TrainedModel {
   std::string find(io::FileSystem& disk, const std::string& run, std::optional<Index> step);
 
   Recipe recipe_;
-  ParamStore params_;
-  Gpt model_;
+  StandaloneGpt built_;
   Index step_ = 0;
   std::vector<std::string> remarks_;
 };

@@ -37,6 +37,11 @@ Trainer::Trainer(const Recipe& recipe, TokenData data, Start start)
   targets_ = OwnedTensor({rows * recipe_.model.context}, DType::i32);
 }
 
+void Trainer::start_anew() {
+  apply_constraints(params_);
+  optimizer_ = make_optimizer(params_, recipe_.optim);
+}
+
 LossSpec Trainer::loss_spec() const {
   return {.smoothing = recipe_.train.label_smoothing,
           .z_loss = recipe_.train.z_loss,

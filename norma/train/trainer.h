@@ -41,6 +41,10 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
+  /// After weights came from elsewhere: what holds for them holds again, and the optimizer starts
+  /// from them.
+  void start_anew();
+
   /// One optimizer step over train.batch sequences, in micro-batches. Throws DivergedError, with
   /// the weights as they were before the step, when the loss or the gradient is not finite; and
   /// with the weights as they are when the step itself made one that is not.

@@ -24,7 +24,7 @@ class ARun {
   explicit ARun(const std::vector<std::string>& changes)
       : trainer(small_recipe(changes), small_data()) {
     io::FileSystem& disk = io::real_file_system();
-    RunFolder run(disk, path(), RunFolder::Open::replace, trainer.recipe());
+    RunFolder run(disk, path(), RunFolder::Open::replace, trainer.recipe(), "");
     io::make_folder(disk, io::join(path(), "checkpoints"));
     for (const Index step : {Index{2}, Index{4}}) {
       trainer.step();
