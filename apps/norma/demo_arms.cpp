@@ -29,7 +29,6 @@ momentum = 0.9
 
 [schedule]
 name = "cosine"
-warmup = 50
 
 [train]
 batch = 12
@@ -42,13 +41,13 @@ constexpr DemoArm kArms[] = {
 scheme.base = "pre-ln"
 model.bias = true
 optim.name = "adamw"
-optim.lr = 1e-3
+optim.lr = 2e-3
 )toml"},
     {"gpt2-msgdw", "GPT-2", "mSGDW", R"toml(
 scheme.base = "pre-ln"
 model.bias = true
 optim.name = "sgdw"
-optim.lr = 0.3
+optim.lr = 0.2
 )toml"},
     {"l-dnt-adamw", "L-DNT", "AdamW", R"toml(
 scheme.base = "dnt"
@@ -58,7 +57,7 @@ optim.lr = 1e-2
     {"l-dnt-msgdw", "L-DNT", "mSGDW", R"toml(
 scheme.base = "dnt"
 optim.name = "sgdw"
-optim.lr = 1.0
+optim.lr = 0.7
 )toml"},
     {"ngpt-adamw", "nGPT", "AdamW", R"toml(
 scheme.base = "ngpt"
@@ -75,8 +74,6 @@ std::span<const DemoArm> demo_arms() { return kArms; }
 
 Recipe demo_recipe(const DemoArm& arm, const DemoTraining& training) {
   Settings settings = Settings::from_toml(kShared, "norma demo");
-  const Settings own = Settings::from_toml(arm.settings, say("norma demo, ", arm.folder));
-  for (const Settings::Entry& entry : own.entries()) settings.set(entry);
   const auto set = [&](const char* key, Settings::Value value) {
     settings.set({key, std::move(value), "norma demo"});
   };
@@ -84,6 +81,9 @@ Recipe demo_recipe(const DemoArm& arm, const DemoTraining& training) {
   set("data.path", training.data);
   set("train.steps", training.steps);
   set("train.threads", training.threads);
+  set("schedule.warmup", training.steps / 14);
+  const Settings own = Settings::from_toml(arm.settings, say("norma demo, ", arm.folder));
+  for (const Settings::Entry& entry : own.entries()) settings.set(entry);
   return read_recipe(settings);
 }
 
