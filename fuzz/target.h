@@ -5,13 +5,14 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 namespace norma::fuzz {
 
 /// A rule was broken: the input is a finding.
-[[noreturn]] inline void complain(const char* what) {
-  std::fprintf(stderr, "fuzz: %s\n", what);
+[[noreturn]] inline void complain(const std::string& what) {
+  std::fprintf(stderr, "fuzz: %s\n", what.c_str());
   std::abort();
 }
 

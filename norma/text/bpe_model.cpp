@@ -122,9 +122,18 @@ class Builder {
 
   void require_every_byte() const {
     for (int id = 0; id < 256; ++id) {
-      const std::string symbol = spell(std::string(1, static_cast<char>(byte_of_id(id))));
-      if (!ids_.contains(symbol)) refuse("the byte ", shown(symbol), " has no id");
+      const std::string& symbol = symbol_of_id(id);
+      const auto hit = ids_.find(symbol);
+      if (hit == ids_.end()) refuse("the byte ", shown(symbol), " has no id");
+      // A special token stands for its text, so one that is spelled like a byte takes its place.
+      if (bytes_of(hit->second) != std::string(1, static_cast<char>(byte_of_id(id)))) {
+        refuse("the byte ", shown(symbol), " has the id of a special token");
+      }
     }
+  }
+
+  const std::string& bytes_of(std::int64_t id) const {
+    return model_.pieces[static_cast<std::size_t>(id)];
   }
 
   Id id_of(const std::string& piece, std::size_t merge) const {
@@ -141,6 +150,9 @@ class Builder {
     for (std::size_t i = 0; i < parts_.merges.size(); ++i) {
       const auto& [left, right] = parts_.merges[i];
       const Merge merge = {id_of(left, i), id_of(right, i), id_of(left + right, i)};
+      if (bytes_of(merge.result) != bytes_of(merge.left) + bytes_of(merge.right)) {
+        refuse("merge ", i + 1, " has to do with a special token, which stands for other bytes");
+      }
       if (!seen.emplace(merge.left, merge.right).second) {
         refuse("merge ", i + 1, " joins ", shown(left), " and ", shown(right), " a second time");
       }

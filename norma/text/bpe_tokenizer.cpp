@@ -130,6 +130,7 @@ void BpeTokenizer::encode_part(std::string_view bytes,
                                Specials specials,
                                std::vector<Id>& ids) const {
   const Lease scratch(*this);
+  (*scratch).cache.expect(bytes.size());
   if (specials == Specials::as_text || model_.specials.empty()) {
     encode_words(bytes, *scratch, ids);
     return;
