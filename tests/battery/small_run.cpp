@@ -7,9 +7,21 @@
 #include "norma/base/error.h"
 #include "norma/base/rng.h"
 #include "norma/base/text.h"
+#include "norma/base/threads.h"
 #include "norma/io/checkpoints.h"
 
 namespace norma::battery {
+
+namespace {
+
+/// Threads that wait for each other cost more than these models, above all on a busy machine.
+class OneThread : public testing::Environment {
+ public:
+  void SetUp() override { set_thread_count(1); }
+};
+[[maybe_unused]] const auto* const kOneThread = testing::AddGlobalTestEnvironment(new OneThread);
+
+}  // namespace
 
 Recipe tiny_recipe(const std::vector<std::string>& changes) {
   Settings given = Settings::from_toml(R"(
