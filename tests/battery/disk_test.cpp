@@ -82,8 +82,8 @@ void expect_no_loss(int draws) {
   EXPECT_GT(tally.trials, 100 * draws);
   print("K2", tally, "states after a loss of power");
 }
-TEST(TrainPowerLoss, NothingAcknowledgedIsLostAtAnyCall) { expect_no_loss(4); }
-TEST(SlowTrainPowerLoss, NothingAcknowledgedIsLostAtAnyCall) { expect_no_loss(200); }
+TEST(TrainPowerLoss, NothingAcknowledgedIsLostAtAnyCall) { expect_no_loss(32); }
+TEST(SlowTrainPowerLoss, NothingAcknowledgedIsLostAtAnyCall) { expect_no_loss(1000); }
 
 void expect_caught(const ForgetfulDisk::Forgets& forgets) {
   const Tally tally = cut_power_everywhere(forgets, 16, Until::the_first_broken);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "norma/base/text.h"
 #include "norma/io/checkpoints.h"
 #include "norma/train/checkpoint.h"
 #include "tests/battery/small_run.h"
@@ -52,8 +53,8 @@ int resumes_that_differ(const std::vector<std::string>& changes) {
   return differ;
 }
 
-class Resume : public testing::TestWithParam<std::string> {};
-TEST_P(Resume, AfterEveryStepGivesTheSameBits) {
+class ResumeOf : public testing::TestWithParam<std::string> {};
+TEST_P(ResumeOf, AfterEveryStepGivesTheSameBits) {
   std::vector<std::string> changes;
   std::size_t at = 0;
   const std::string& all = GetParam();
@@ -66,7 +67,7 @@ TEST_P(Resume, AfterEveryStepGivesTheSameBits) {
   std::printf("R2: %s: resumed after each of 19 steps, the same bits\n", all.c_str());
 }
 INSTANTIATE_TEST_SUITE_P(Runs,
-                         Resume,
+                         ResumeOf,
                          testing::Values("train.batch=4 train.micro_batch=2",
                                          "train.eval_every=3",
                                          "model.dropout=0.2 train.angle_every=4",
@@ -84,6 +85,31 @@ INSTANTIATE_TEST_SUITE_P(Runs,
                                          "optim.name=muon",
                                          "optim.name=riemannian_adam scheme.base=ngpt-riemann",
                                          "optim.name=tangent_adam scheme.base=ngpt"));
+
+/// A checkpoint that a signal had taken before the evaluation of its step was there.
+TEST(Resume, MakesUpForAnEvaluationThatWasBrokenOff) {
+  const Recipe recipe = twenty_steps({"train.eval_every=2"});
+  MemoryDisk whole;
+  EXPECT_EQ(run(whole, recipe).end, "");
+  const std::string metrics = metrics_up_to(whole.bytes_of(kRun + "/metrics.jsonl"), kSteps);
+  for (const Index k : {2, 10, 20}) {
+    MemoryDisk disk = interrupted(whole, k);
+    const std::string all = disk.bytes_of(kRun + "/metrics.jsonl");
+    const std::size_t begin = all.find(say("{\"step\":", k, ","));
+    const std::size_t end = all.find(",\"val/loss\"", begin);
+    Trainer trainer(recipe, tiny_data());
+    load_checkpoint(disk, folder_of(k), trainer);
+    io::remove_flat_folder(disk, folder_of(k));
+    save_checkpoint(
+        disk,
+        kRun,
+        trainer,
+        {.step = k, .elapsed_ms = 0, .open = {.metrics = all.substr(begin, end - begin) + "}"}});
+    EXPECT_EQ(resume(disk, recipe).end, "");
+    EXPECT_EQ(metrics_up_to(disk.bytes_of(kRun + "/metrics.jsonl"), kSteps), metrics);
+    EXPECT_EQ(weights_of(disk, kSteps), weights_of(whole, kSteps));
+  }
+}
 
 enum class Forgets : std::uint8_t { nothing, optimizer, data_position, step_of_optimizer };
 

@@ -78,7 +78,8 @@ std::string metrics_up_to(const std::string& metrics, Index step) {
   std::string kept;
   std::size_t at = 0;
   while (at < metrics.size()) {
-    const std::size_t end = std::min(metrics.find('\n', at), metrics.size());
+    const std::size_t end = metrics.find('\n', at);
+    if (end == std::string::npos) break;  // torn: a run that goes on cuts it off
     const std::string line = metrics.substr(at, end - at);
     at = end + 1;
     constexpr std::string_view kStep = "{\"step\":";
