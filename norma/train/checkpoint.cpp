@@ -205,7 +205,7 @@ RunState load_checkpoint(io::FileSystem& disk, const std::string& folder, Traine
   }
   const std::string path = io::join(folder, kStateFile);
   const std::string text = io::File(disk, path, io::OpenAs::read).text(kLargestState);
-  const RunState state = parse_state(path, text);
+  RunState state = parse_state(path, text);
   require_same_data(folder, state, trainer.data());
   load_model(disk, folder, trainer.model());
   read_tensors(disk, io::join(folder, kOptimizerFile), optimizer_tensors(trainer));

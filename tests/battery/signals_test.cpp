@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 enum class Phase : std::uint8_t { start, load, train, evaluate, sample, save, finish };
 constexpr std::array<const char*, 7> kPhases = {
     "start", "load", "train", "evaluate", "sample", "save", "finish"};
-constexpr int kTwice = -1;       // SIGINT, and once more
-constexpr double kInTime_s = 6;  // a step and 5 s
+constexpr int kTwice = -1;     // SIGINT, and once more
+constexpr double kInTime = 6;  // a step and 5 s
 
 bool watches_signals(pid_t child) {
   const std::string status = contents(say("/proc/", child, "/status"));
@@ -69,7 +69,7 @@ class Signals {
         << ended.out;
     EXPECT_EQ(was_done, ended.code == 0) << what;
     if (!goes_on) {
-      EXPECT_LT(took_s, kInTime_s) << what;
+      EXPECT_LT(took_s, kInTime) << what;
     }
     note_broken_off(run);
     if (ended.code != 0) {
@@ -125,7 +125,7 @@ class Signals {
   std::string calm(Phase phase) {
     const bool own = phase == Phase::load || phase == Phase::evaluate || phase == Phase::sample ||
                      phase == Phase::save;
-    const std::string run = workshop_.path(say("calm-", own ? name(phase) : "train"));
+    std::string run = workshop_.path(say("calm-", own ? name(phase) : "train"));
     if (!fs::exists(run)) {
       EXPECT_EQ(workshop_.finish(run, settings(phase)).code, 0);
     }
@@ -212,11 +212,11 @@ TEST(TrainSignals, DoNotWaitForAnEvaluationOrASampleOfAMinute) {
   const auto first_step = [&] { return last_step_of_metrics(metrics_of(run)) >= 1; };
   EXPECT_LT(stop_s(arguments({"data.path=" + text, "data.val_fraction=0.9", "train.eval_every=2"}),
                    first_step),
-            kInTime_s);
+            kInTime);
   fs::remove_all(run);
   EXPECT_LT(stop_s(arguments({"train.sample_every=2", "train.sample_tokens=1000000"}), first_step),
-            kInTime_s);
-  EXPECT_LT(stop_s({"sample", run, "--tokens", "100000000"}, [] { return true; }), kInTime_s);
+            kInTime);
+  EXPECT_LT(stop_s({"sample", run, "--tokens", "100000000"}, [] { return true; }), kInTime);
 }
 
 TEST(TrainSignals, ARequestToSaveSavesAndGoesOn) {
