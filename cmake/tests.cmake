@@ -77,6 +77,8 @@ if(NOT NORMA_SANITIZE AND NORMA_PYTHON)
   if(TARGET norma)
     add_test(NAME scheme-docs
              COMMAND ${NORMA_PYTHON} ${PROJECT_SOURCE_DIR}/tools/scheme_docs.py --check --program $<TARGET_FILE:norma>)
-    set_tests_properties(scheme-docs PROPERTIES LABELS house)
+    add_test(NAME corrupted-inputs
+             COMMAND ${NORMA_PYTHON} ${PROJECT_SOURCE_DIR}/tools/corrupted_inputs.py --check --program $<TARGET_FILE:norma>)
+    set_tests_properties(scheme-docs corrupted-inputs PROPERTIES LABELS house)
   endif()
 endif()

@@ -37,11 +37,12 @@ int run_eval(const EvalRequest& request) {
   const OwnedTensor ids({rows, recipe.model.context}, DType::i32);
   const OwnedTensor targets({rows * recipe.model.context}, DType::i32);
   Tape tape;
+  // Nobody watches signals here, so a whole evaluation comes back.
   const Evaluation result =
-      evaluate(trained.model(),
-               tape,
-               request.split == "val" ? data.val : data.train,
-               {.most_tokens = request.tokens, .ids = ids.tensor, .targets = targets.tensor});
+      *evaluate(trained.model(),
+                tape,
+                request.split == "val" ? data.val : data.train,
+                {.most_tokens = request.tokens, .ids = ids.tensor, .targets = targets.tensor});
   const bool known = data.bytes_per_token > 0;
   const double bits = known ? result.bits_per_byte(data.bytes_per_token) : 0;
   if (request.json) {

@@ -110,7 +110,7 @@ int report(const RunResult& result, const TrainRequest& request) {
 }  // namespace
 
 int run_train(const TrainRequest& request) {
-  if (!request.dry_run && !request.print_config) watch_stop_signals();
+  if (!request.dry_run && !request.print_config) watch_stop_signals(FirstSignal::ends);
   const Recipe recipe = load_recipe(request.recipe, request.assignments);
   for (const std::string& warning : recipe.warnings) {
     std::fprintf(stderr, "norma: warning: %s\n", warning.c_str());
@@ -133,6 +133,7 @@ int run_train(const TrainRequest& request) {
   }
   TokenData data = load_data(recipe.data, recipe.model.vocab);
   const double peak = checks::measure_gemm_peak();
+  watch_stop_signals(FirstSignal::noted);
   ProgressDisplay display;
   const RunResult result = train_run(
       recipe,

@@ -19,13 +19,18 @@ std::atomic<bool>& save_wanted() {
   return wanted;
 }
 
+std::atomic<FirstSignal>& wanted_of_first() {
+  static std::atomic<FirstSignal> wanted{FirstSignal::noted};
+  return wanted;
+}
+
 void wait_for_signals(sigset_t watched) {
   for (;;) {
     int signal = 0;
     sigwait(&watched, &signal);
     if (signal == SIGUSR1) {
       save_wanted() = true;
-    } else if (noted() == 0) {
+    } else if (noted() == 0 && wanted_of_first() == FirstSignal::noted) {
       noted() = signal;
     } else {
       std::signal(signal, SIG_DFL);
@@ -42,7 +47,8 @@ bool is_ignored(int signal) {
 
 }  // namespace
 
-void watch_stop_signals() {
+void watch_stop_signals(FirstSignal first) {
+  wanted_of_first() = first;
   static std::once_flag once;
   std::call_once(once, [] {
     noted() = 0;

@@ -96,10 +96,18 @@ void write_model(io::Commit& commit, const Recipe& recipe, Gpt& model) {
                [&](io::ByteSink& sink) { write_tensors(sink, model.tensors(), metadata); });
 }
 
+/// It goes into metrics.jsonl as it is.
+bool is_line_of_metrics(const std::string& text) {
+  return text.starts_with("{\"step\":") && text.ends_with('}') &&
+         text.find('\n') == std::string::npos;
+}
+
 std::string state_text(const RunState& state) {
   JsonLine line;
   line.add("step", state.step).add("elapsed_ms", static_cast<Index>(state.elapsed_ms));
   if (!state.data.empty()) line.add("data", state.data);
+  if (!state.open.metrics.empty()) line.add("open_metrics", state.open.metrics);
+  if (state.open.samples) line.add("open_samples", 1);
   return line.text() + "\n";
 }
 
@@ -115,6 +123,12 @@ RunState parse_state(const std::string& path, std::string_view text) {
       state.data = json.string();
       return;
     }
+    if (key == "open_metrics") {
+      state.open.metrics = json.string();
+      if (!is_line_of_metrics(state.open.metrics))
+        json.refuse("open_metrics is no line of metrics.");
+      return;
+    }
     const std::uint64_t value = json.integer();
     if (value > kMost) json.refuse(say(key, " is ", value, "; at most ", kMost, " makes sense."));
     if (key == "step") {
@@ -122,6 +136,8 @@ RunState parse_state(const std::string& path, std::string_view text) {
       has_step = true;
     } else if (key == "elapsed_ms") {
       state.elapsed_ms = value;
+    } else if (key == "open_samples") {
+      state.open.samples = value != 0;
     } else {
       json.refuse(say("step and elapsed_ms were expected, got ", io::json_string_start(key), "."));
     }
@@ -189,7 +205,7 @@ RunState load_checkpoint(io::FileSystem& disk, const std::string& folder, Traine
   }
   const std::string path = io::join(folder, kStateFile);
   const std::string text = io::File(disk, path, io::OpenAs::read).text(kLargestState);
-  const RunState state = parse_state(path, text);
+  RunState state = parse_state(path, text);
   require_same_data(folder, state, trainer.data());
   load_model(disk, folder, trainer.model());
   read_tensors(disk, io::join(folder, kOptimizerFile), optimizer_tensors(trainer));

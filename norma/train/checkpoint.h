@@ -11,11 +11,19 @@
 
 namespace norma {
 
+/// What is still to be done for a step whose evaluation or samples a stop signal broke off. Both
+/// depend on the weights alone, so a resumed run makes up for them first.
+struct OpenWork {
+  std::string metrics = {};  // the step's line of metrics, which waits for the evaluation; or empty
+  bool samples = false;
+};
+
 /// Counters that are not part of the trainer.
 struct RunState {
   Index step = 0;
   std::uint64_t elapsed_ms = 0;  // of training, over all sittings
-  std::string data = {};         // the digest of the data; empty: a checkpoint without one
+  OpenWork open = {};
+  std::string data = {};  // the digest of the data; empty: a checkpoint without one
 };
 
 /// Writes checkpoints/step-N below `run` and returns the folder. Throws DivergedError, before

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "norma/base/stop.h"
 #include "norma/data/batches.h"
 
 namespace norma {
@@ -12,11 +13,15 @@ double Evaluation::bits_per_byte(double bytes_per_token) const {
   return loss / std::log(2.0) / bytes_per_token;
 }
 
-Evaluation evaluate(Gpt& model, Tape& tape, const TokenView& tokens, const EvaluateSpec& spec) {
+std::optional<Evaluation> evaluate(Gpt& model,
+                                   Tape& tape,
+                                   const TokenView& tokens,
+                                   const EvaluateSpec& spec) {
   const ValWindows windows(tokens, spec.ids.shape.cols(), spec.most_tokens);
   Evaluation result;
   double sum = 0;
   for (Index first = 0; first < windows.count(); first += spec.ids.shape.rows()) {
+    if (stop_signal() != 0) return std::nullopt;
     windows.fill(first, spec.ids, spec.targets);
     tape.reset();
     tape.evaluate([&] {

@@ -1,6 +1,8 @@
 // How well a model predicts a text.
 #pragma once
 
+#include <optional>
+
 #include "norma/data/token_data.h"
 #include "norma/models/gpt.h"
 
@@ -23,7 +25,11 @@ struct EvaluateSpec {
   Tensor targets;         // (B·context) i32
 };
 
-/// Evaluation mode: no dropout, running statistics. The tape is reset.
-Evaluation evaluate(Gpt& model, Tape& tape, const TokenView& tokens, const EvaluateSpec& spec);
+/// Evaluation mode: no dropout, running statistics. The tape is reset. Nothing comes back where a
+/// stop signal came before the last batch: a large text must not delay a stop.
+std::optional<Evaluation> evaluate(Gpt& model,
+                                   Tape& tape,
+                                   const TokenView& tokens,
+                                   const EvaluateSpec& spec);
 
 }  // namespace norma

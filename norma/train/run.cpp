@@ -1,19 +1,16 @@
 #include "norma/train/run.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <utility>
 
 #include <sys/resource.h>
 
 #include "norma/base/clock.h"
-#include "norma/base/json_line.h"
-#include "norma/base/median.h"
 #include "norma/base/stop.h"
 #include "norma/base/text.h"
-#include "norma/optim/constraints.h"
 #include "norma/train/checkpoint.h"
+#include "norma/train/run_meter.h"
 #include "norma/train/trained_model.h"
 #include "norma/train/training_samples.h"
 
@@ -42,6 +39,7 @@ class Run {
         onlooker_(onlooker),
         disk_(disk),
         trainer_(recipe, std::move(data)),
+        meter_(trainer_, request.peak_gflops),
         folder_(disk, request.out, opened(request), recipe, trainer_.data().tokenizer),
         steps_(recipe.train.steps) {
     result_.remarks = recipe.warnings;
@@ -59,10 +57,12 @@ class Run {
  private:
   RunResult run_steps() {
     prepare();
+    look_at(trainer_.steps_done());
     for (Index step = trainer_.steps_done() + 1; step <= steps_; ++step) {
       if (stop_signal() != 0) return stop();
       one_step(step);
     }
+    if (has_open_work()) return stop();
     result_.steps = steps_;
     finish(RunEnd::done);
     folder_.mark_done(say("steps ", steps_, ", validation loss ", result_.val_loss));
@@ -101,34 +101,61 @@ class Run {
     if (found.whole) {
       const RunState state = load_checkpoint(disk_, found.whole->folder, trainer_);
       before_ms_ = state.elapsed_ms;
+      open_ = state.open;
+      saved_ = state.step;
       remark(say("going on after step ", state.step, "."));
     } else {
       remark("there is no whole checkpoint; starting at step 0.");
       load_start();
     }
-    folder_.drop_lines_after(trainer_.steps_done());
+    const Index done = trainer_.steps_done();
+    folder_.drop_lines_after({.metrics = open_.metrics.empty() ? done : done - 1,
+                              .samples = open_.samples ? done - 1 : done});
   }
 
   void one_step(Index step) {
     const TrainSpec& train = trainer_.recipe().train;
     const Stopwatch watch;
     const StepReport report = trainer_.step(train.angle_every > 0 && step % train.angle_every == 0);
-    note_step(watch.seconds(), report);
-    const bool evaluated = due(train.eval_every, step, steps_) && trainer_.data().val.count > 1;
-    if (evaluated) result_.val_loss = trainer_.evaluate().loss;
-    const bool logged = due(train.log_every, step, steps_) || evaluated || !report.angles.empty();
-    if (logged) survive([&] { write_metrics(report, evaluated); });
-    if (train.sample_every > 0 && due(train.sample_every, step, steps_)) {
-      survive([&] { write_samples(step); });
-    }
+    meter_.note(watch.seconds(), report);
+    result_.train_loss = meter_.smooth_loss();
+    const bool evaluates = due(train.eval_every, step, steps_) && trainer_.data().val.count > 1;
+    const bool logged = due(train.log_every, step, steps_) || evaluates || !report.angles.empty();
+    const std::string line = logged ? meter_.line(report, elapsed_s()) : "";
+    if (logged && !evaluates) survive([&] { folder_.add_metrics(line); });
+    open_ = {.metrics = evaluates ? line : "",
+             .samples = train.sample_every > 0 && due(train.sample_every, step, steps_)};
+    look_at(step);
     const bool asked = take_save_request();
-    if (step == steps_) {
+    // A signal that broke off the look saves too, in stop().
+    if (step == steps_ && !has_open_work()) {
       save(step);
     } else if (asked || due(train.checkpoint_every, step, steps_)) {
       survive([&] { save(step); });
     }
     show(report, logged);
   }
+
+  /// Evaluates and samples what is due after a step. What a stop signal breaks off stays open, and
+  /// the checkpoint remembers it.
+  void look_at(Index step) {
+    if (!open_.metrics.empty()) {
+      const std::optional<Evaluation> found = trainer_.evaluate();
+      if (!found) return;
+      result_.val_loss = found->loss;
+      survive([&] { folder_.add_metrics(meter_.with_evaluation(open_.metrics, found->loss)); });
+      open_.metrics.clear();
+    }
+    if (open_.samples) {
+      const std::optional<std::vector<std::string>> lines = samples_->lines(step);
+      if (!lines) return;
+      survive([&] {
+        for (const std::string& line : *lines) folder_.add_sample(line);
+      });
+      open_.samples = false;
+    }
+  }
+  bool has_open_work() const { return !open_.metrics.empty() || open_.samples; }
 
   /// Does something that touches the disk. A disk that is full now may not be at the next
   /// checkpoint, so training goes on, and the onlooker hears of it. The last save has no next
@@ -154,80 +181,17 @@ class Run {
     }
   }
 
-  void note_step(double seconds, const StepReport& report) {
-    // The first steps allocate and warm caches; the last hundred are enough to be steady.
-    constexpr std::size_t kWindow = 100;
-    if (recent_s_.size() < kWindow) {
-      recent_s_.push_back(seconds);
-    } else {
-      recent_s_[oldest_] = seconds;
-      oldest_ = (oldest_ + 1) % kWindow;
-    }
-    step_s_ = median(recent_s_);
-    clipped_ += report.clipped ? 1 : 0;
-    ++since_log_;
-    constexpr double kKeep = 0.9;
-    smooth_loss_ =
-        smooth_loss_ == 0 ? report.loss : kKeep * smooth_loss_ + (1 - kKeep) * report.loss;
-    result_.train_loss = smooth_loss_;
-  }
-
-  void write_metrics(const StepReport& report, bool evaluated) {
-    const auto tokens = static_cast<double>(trainer_.tokens_per_step());
-    JsonLine line;
-    line.add("step", report.step)
-        .add("tokens", report.step * trainer_.tokens_per_step())
-        .add("time_s", elapsed_s())
-        .add("train/loss", report.loss)
-        .add("train/lr", report.lr)
-        .add("train/grad_norm", report.grad_norm)
-        .add("train/clipped", static_cast<double>(clipped_) / static_cast<double>(since_log_))
-        .add("perf/tokens_per_s", tokens / step_s_)
-        .add("perf/step_ms", step_s_ * 1e3)
-        .add("mem/host_bytes", static_cast<Index>(peak_process_bytes()));
-    if (request_.peak_gflops > 0) line.add("perf/mfu", share_of_peak());
-    if (evaluated) {
-      line.add("val/loss", result_.val_loss);
-      const double bytes = trainer_.data().bytes_per_token;
-      if (bytes > 0) line.add("val/bpb", result_.val_loss / std::log(2.0) / bytes);
-    }
-    for (const Angles& angle : report.angles) {
-      line.add(say("angle/", word_of(angle.kind)), angle.mean);
-      line.add(say("angle/", word_of(angle.kind), "/p95"), angle.p95);
-    }
-    if (has_unit_weights()) line.add("norm/unit_error", unit_norm_error(trainer_.params()));
-    folder_.add_metrics(line.text());
-    clipped_ = 0;
-    since_log_ = 0;
-  }
-
-  void write_samples(Index step) {
-    for (const std::string& line : samples_->lines(step)) folder_.add_sample(line);
-  }
-
-  bool has_unit_weights() {
-    const auto params = trainer_.params().params();
-    return std::any_of(params.begin(), params.end(), [](const Param& param) {
-      return param.tags.constraint == Constraint::unit;
-    });
-  }
-
-  double share_of_peak() const {
-    return request_.peak_gflops > 0
-               ? trainer_.flops_per_step() / step_s_ * 1e-9 / request_.peak_gflops
-               : 0;
-  }
   double elapsed_s() const { return static_cast<double>(before_ms_) * 1e-3 + watch_.seconds(); }
 
   void show(const StepReport& report, bool logged) {
     onlooker_({.step = report.step,
                .steps = steps_,
-               .loss = smooth_loss_,
+               .loss = meter_.smooth_loss(),
                .val_loss = result_.val_loss,
                .lr = report.lr,
-               .tokens_per_s = static_cast<double>(trainer_.tokens_per_step()) / step_s_,
-               .share_of_peak = share_of_peak(),
-               .eta_s = static_cast<double>(steps_ - report.step) * step_s_,
+               .tokens_per_s = meter_.tokens_per_s(),
+               .share_of_peak = meter_.share_of_peak(),
+               .eta_s = static_cast<double>(steps_ - report.step) * meter_.step_seconds(),
                .logged = logged,
                .trouble = std::exchange(trouble_, {})});
   }
@@ -236,10 +200,11 @@ class Run {
     if (step == saved_) return;
     const TrainSpec& train = trainer_.recipe().train;
     folder_.sync_lines();
-    save_checkpoint(disk_,
-                    request_.out,
-                    trainer_,
-                    {.step = step, .elapsed_ms = static_cast<std::uint64_t>(elapsed_s() * 1e3)});
+    save_checkpoint(
+        disk_,
+        request_.out,
+        trainer_,
+        {.step = step, .elapsed_ms = static_cast<std::uint64_t>(elapsed_s() * 1e3), .open = open_});
     saved_ = step;
     io::KeepRule keep;
     keep.last = static_cast<std::uint64_t>(train.keep_last);
@@ -262,7 +227,7 @@ class Run {
   void finish(RunEnd end) {
     result_.end = end;
     result_.seconds = watch_.seconds();
-    result_.step_seconds = step_s_;
+    result_.step_seconds = meter_.step_seconds();
     result_.bytes = peak_process_bytes();
   }
 
@@ -275,19 +240,15 @@ class Run {
   const Onlooker& onlooker_;
   io::FileSystem& disk_;
   Trainer trainer_;
+  RunMeter meter_;
   RunFolder folder_;
   std::optional<TrainingSamples> samples_;
   Index steps_;
   RunResult result_;
   Stopwatch watch_;
-  std::vector<double> recent_s_;  // seconds of the last steps
-  std::size_t oldest_ = 0;        // which of them goes next
-  double step_s_ = 0;             // their median
-  std::uint64_t before_ms_ = 0;   // of earlier sittings
-  double smooth_loss_ = 0;
-  Index clipped_ = 0;
-  Index since_log_ = 0;
+  std::uint64_t before_ms_ = 0;  // of earlier sittings
   Index saved_ = -1;
+  OpenWork open_;        // of the last step
   std::string trouble_;  // of this step, for the onlooker
 };
 

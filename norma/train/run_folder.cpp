@@ -149,13 +149,15 @@ void RunFolder::sync_lines() {
   io::sync_folder(disk_, path_);
 }
 
-void RunFolder::drop_lines_after(Index step) {
-  const auto wanted = [&](std::string_view line) {
-    const std::optional<Index> at = step_of_line(line);
-    return at && *at <= step;
+void RunFolder::drop_lines_after(LastSteps steps) {
+  const auto up_to = [](Index step) {
+    return [step](std::string_view line) {
+      const std::optional<Index> at = step_of_line(line);
+      return at && *at <= step;
+    };
   };
-  metrics_.keep_while(wanted);
-  if (io::is_there(disk_, io::join(path_, kSamples))) samples_.keep_while(wanted);
+  metrics_.keep_while(up_to(steps.metrics));
+  if (io::is_there(disk_, io::join(path_, kSamples))) samples_.keep_while(up_to(steps.samples));
 }
 
 void RunFolder::mark_done(const std::string& summary) { write_file(kDone, summary + "\n"); }

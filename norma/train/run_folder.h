@@ -41,8 +41,12 @@ class RunFolder {
   /// Makes metrics and samples durable. Called before a checkpoint is committed, so that they hold
   /// everything up to it.
   void sync_lines();
-  /// Removes lines of metrics and samples after a step: they will be written again.
-  void drop_lines_after(Index step);
+  /// Removes lines after these steps: they will be written again.
+  struct LastSteps {
+    Index metrics = 0;
+    Index samples = 0;
+  };
+  void drop_lines_after(LastSteps steps);
   void mark_done(const std::string& summary);
   void mark_failed(const std::string& reason);
 

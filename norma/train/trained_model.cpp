@@ -50,7 +50,10 @@ std::string TrainedModel::find(io::FileSystem& disk,
     remarks_.push_back(say("skipped ", skipped.folder, ": ", skipped.why));
   }
   if (!found.whole) {
-    throw Error(say(run, " has no whole checkpoint yet; let it train until it saves one."));
+    if (found.skipped.empty()) {
+      throw Error(say(run, " has no whole checkpoint yet; let it train until it saves one."));
+    }
+    throw Error(say(run, " has no whole checkpoint. The newest: ", found.skipped[0].why));
   }
   step_ = static_cast<Index>(found.whole->step);
   return found.whole->folder;

@@ -130,7 +130,7 @@ void Trainer::explain_divergence(const char* what) {
                           " Try a lower optim.lr, a longer schedule.warmup, or clipping."));
 }
 
-Evaluation Trainer::evaluate() {
+std::optional<Evaluation> Trainer::evaluate() {
   return norma::evaluate(
       *model_,
       tape_,

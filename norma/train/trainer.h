@@ -49,8 +49,8 @@ class Trainer {
   /// the weights as they were before the step, when the loss or the gradient is not finite; and
   /// with the weights as they are when the step itself made one that is not.
   StepReport step(bool measure_angles = false);
-  /// Over the validation split, or over train.eval_tokens of it.
-  Evaluation evaluate();
+  /// Over the validation split, or over train.eval_tokens of it; nothing where a stop signal came.
+  std::optional<Evaluation> evaluate();
 
   Index steps_done() const { return step_; }
   /// For resuming: the next step is number `step`, counted from 0.

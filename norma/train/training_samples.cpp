@@ -17,14 +17,14 @@ TrainingSamples::TrainingSamples(Gpt& model,
   spec_.sampling.seed = static_cast<std::uint64_t>(train.seed);
 }
 
-std::vector<std::string> TrainingSamples::lines(Index step) {
+std::optional<std::vector<std::string>> TrainingSamples::lines(Index step) {
   std::vector<std::vector<text::Id>> drawn(static_cast<std::size_t>(decoder_.samples()));
   generate(decoder_, prompt_ids_, spec_, [&](Index sample, text::Id id) {
     drawn[static_cast<std::size_t>(sample)].push_back(id);
     return stop_signal() == 0;
   });
+  if (stop_signal() != 0) return std::nullopt;
   std::vector<std::string> lines;
-  if (stop_signal() != 0) return lines;
   for (std::size_t sample = 0; sample < drawn.size(); ++sample) {
     JsonLine line;
     line.add("step", step)

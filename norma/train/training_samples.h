@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,8 @@ class TrainingSamples {
   TrainingSamples(Gpt& model, const TrainSpec& train, std::unique_ptr<text::Tokenizer> tokenizer);
 
   /// Lines of samples.jsonl: {"step", "sample", "prompt", "text", "seed"}, the same draws at every
-  /// step. None when a stop signal came meanwhile.
-  std::vector<std::string> lines(Index step);
+  /// step. Nothing comes back where a stop signal came meanwhile.
+  std::optional<std::vector<std::string>> lines(Index step);
 
  private:
   std::unique_ptr<text::Tokenizer> tokenizer_;

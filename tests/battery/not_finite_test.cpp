@@ -1,6 +1,7 @@
 // N1: a value that is not finite, put into weights, activations, gradients, optimizer state or
 // running statistics, is caught in the step that meets it, named, and never saved.
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -36,6 +37,11 @@ struct Healthy {
     trainer.step();
     save_checkpoint(disk, kRun, trainer, {.step = 4, .elapsed_ms = 0});
   }
+  /// The same without any look at the numbers: the twin.
+  void go_on_blindly() {
+    trainer.optimizer().step(trainer.params(), {.lr = 1e-3, .grad_scale = 1});
+    save_weights(disk, kRun, trainer.recipe(), trainer.model(), 4);
+  }
   Tensor weight() { return trainer.params().value(trainer.params().find(kWeight)); }
   Tensor state(const std::string& end) {
     for (const StateTensor& state : trainer.optimizer().state()) {
@@ -50,9 +56,19 @@ struct Healthy {
 
 int injected = 0;
 
+/// It was told where, and the checkpoint before it is still the newest.
+testing::AssertionResult caught(Healthy& run,
+                                const std::function<void()>& go_on,
+                                std::initializer_list<std::string_view> parts) {
+  testing::AssertionResult told = throws<DivergedError>(go_on, parts);
+  if (!told) return told;
+  if (run.newest() != 3) return testing::AssertionFailure() << "it was saved";
+  return testing::AssertionSuccess();
+}
+
 void expect_caught(Healthy& run, std::initializer_list<std::string_view> parts) {
-  EXPECT_TRUE(throws<DivergedError>([&] { run.go_on(); }, parts));
-  EXPECT_EQ(run.newest(), 3);
+  EXPECT_TRUE(caught(
+      run, [&] { run.go_on(); }, parts));
   ++injected;
 }
 
@@ -88,12 +104,18 @@ TEST(NotFinite, NoFalseAlarmInCleanSteps) {
   std::printf("N1: 2000 clean steps without an alarm\n");
 }
 
-/// The twin: an optimizer step that nobody looks at afterwards leaves weights that are not finite.
-TEST(NotFiniteTwin, WithoutTheCheckTheyWouldBeThere) {
-  Healthy run;
-  set_value(run.state(".m"), 1, 2, NAN);
-  run.trainer.optimizer().step(run.trainer.params(), {.lr = 1e-3, .grad_scale = 1});
-  EXPECT_TRUE(std::isnan(value_at(run.weight(), 1, 2)));
+/// The twin: a trainer that looks at nothing saves what is not finite.
+TEST(NotFiniteTwin, ATrainerThatDoesNotLookIsCaught) {
+  for (const float value : {NAN, kInf}) {
+    Healthy weights;
+    set_value(weights.weight(), 1, 2, value);
+    EXPECT_FALSE(caught(weights, [&] { weights.go_on_blindly(); }, {"step 4"}));
+    EXPECT_EQ(weights.newest(), 4);
+    Healthy moment;
+    set_value(moment.state(".m"), 1, 2, value);
+    EXPECT_FALSE(caught(moment, [&] { moment.go_on_blindly(); }, {kWeight}));
+    EXPECT_FALSE(std::isfinite(value_at(moment.weight(), 1, 2)));
+  }
 }
 
 }  // namespace

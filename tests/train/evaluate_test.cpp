@@ -46,10 +46,10 @@ class CountingModel {
   Evaluation operator()(const std::vector<std::uint16_t>& ids, Index most_tokens = 0) {
     const TokenView tokens{
         reinterpret_cast<const std::byte*>(ids.data()), static_cast<Index>(ids.size()), 2};
-    return evaluate(model_,
-                    tape_,
-                    tokens,
-                    {.most_tokens = most_tokens, .ids = ids_.tensor, .targets = targets_.tensor});
+    return *evaluate(model_,
+                     tape_,
+                     tokens,
+                     {.most_tokens = most_tokens, .ids = ids_.tensor, .targets = targets_.tensor});
   }
   Index width() const { return recipe_.model.width; }
 
