@@ -10,6 +10,7 @@
 #include "norma/base/stop.h"
 #include "norma/base/text.h"
 #include "norma/train/checkpoint.h"
+#include "norma/train/resume_rule.h"
 #include "norma/train/run_meter.h"
 #include "norma/train/trained_model.h"
 #include "norma/train/training_samples.h"
@@ -71,7 +72,12 @@ class Run {
 
   /// How to open the folder. Weights to start from are read before it is touched.
   RunFolder::Open opened(const RunRequest& request) {
-    if (request.resume) return RunFolder::Open::resume;
+    if (request.resume) {
+      if (is_run(disk_, request.out)) {
+        require_same_run(request.out, recipe_of_run(request.out, disk_), trainer_.recipe());
+      }
+      return RunFolder::Open::resume;
+    }
     load_start();
     return request.force ? RunFolder::Open::replace : RunFolder::Open::fresh;
   }

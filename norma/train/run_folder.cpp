@@ -163,16 +163,21 @@ void RunFolder::drop_lines_after(LastSteps steps) {
 void RunFolder::mark_done(const std::string& summary) { write_file(kDone, summary + "\n"); }
 void RunFolder::mark_failed(const std::string& reason) { write_file(kFailed, reason + "\n"); }
 
+bool is_run(io::FileSystem& disk, const std::string& run) {
+  return io::is_there(disk, io::join(run, kRecipe));
+}
+
 bool is_done(io::FileSystem& disk, const std::string& run) {
   return io::is_there(disk, io::join(run, kDone));
 }
 
-Recipe recipe_of_run(const std::string& run) {
+Recipe recipe_of_run(const std::string& run, io::FileSystem& disk) {
   const std::string path = io::join(run, kRecipe);
-  if (!io::is_there(io::real_file_system(), path)) {
+  if (!is_run(disk, run)) {
     throw RequestError(say(run, " is not a run: it has no ", kRecipe, "."));
   }
-  return load_recipe(path, {});
+  const std::string text = io::File(disk, path, io::OpenAs::read).text(Settings::kLargestFile);
+  return read_recipe(Settings::from_toml(text, path));
 }
 
 }  // namespace norma

@@ -61,7 +61,9 @@ class RunFolder {
 
 /// Whether the folder holds a run that ended well.
 bool is_done(io::FileSystem& disk, const std::string& run);
-/// recipe.toml of a run as a recipe.
-Recipe recipe_of_run(const std::string& run);
+/// recipe.toml of a run as a recipe. Throws RequestError where the folder is no run.
+Recipe recipe_of_run(const std::string& run, io::FileSystem& disk = io::real_file_system());
+/// Whether the folder holds a run, in whatever state.
+bool is_run(io::FileSystem& disk, const std::string& run);
 
 }  // namespace norma

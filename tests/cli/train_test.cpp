@@ -113,6 +113,35 @@ TEST_F(CliTrain, ResumingGivesTheSameBits) {
   EXPECT_EQ(std::count(metrics.begin(), metrics.end(), '\n'), 4) << metrics;
 }
 
+TEST_F(CliTrain, ResumingWithAnotherRecipeNamesTheKeys) {
+  ASSERT_EQ(train("--out " + path("a")).code, 0);
+  fs::remove(fs::path(path("a")) / "DONE");
+  const std::string before = checkpoint("a", "step-00000012", "model.safetensors");
+  const Outcome other =
+      train("optim.lr=0.5 scheme.base=ngpt train.steps=20 --resume --out " + path("a"));
+  EXPECT_EQ(other.code, 2);
+  for (const char* part : {"was started with another recipe",
+                           "optim.lr was ",
+                           "is 0.5",
+                           "the scheme was pre-ln, is ngpt",
+                           "train.steps was 12, is 20",
+                           "train.init_from="}) {
+    EXPECT_TRUE(has(other.err, part));
+  }
+  EXPECT_EQ(checkpoint("a", "step-00000012", "model.safetensors"), before);
+  // What only decides what is looked at may change.
+  EXPECT_EQ(train("train.log_every=1 train.eval_every=3 --resume --out " + path("a")).code, 0);
+}
+
+TEST_F(CliTrain, ARunWhoseScheduleDoesNotLookAheadMayGrow) {
+  ASSERT_EQ(train("schedule.name=constant --out " + path("a")).code, 0);
+  fs::remove(fs::path(path("a")) / "DONE");
+  ASSERT_EQ(train("schedule.name=constant train.steps=15 --resume --out " + path("a")).code, 0);
+  ASSERT_EQ(train("schedule.name=constant train.steps=15 --out " + path("b")).code, 0);
+  EXPECT_EQ(checkpoint("a", "step-00000015", "model.safetensors"),
+            checkpoint("b", "step-00000015", "model.safetensors"));
+}
+
 TEST_F(CliTrain, ADryRunStartsNothing) {
   const Outcome outcome = train("--dry-run --out " + path("a"));
   EXPECT_EQ(outcome.code, 0);
