@@ -28,7 +28,8 @@ constexpr double kGraceS = 1.0;  // between the request to end and the end
 class Ear {
  public:
   Ear() {
-    if (::pipe2(ends_.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
+    // Only our end: a child that talks faster than we listen has to wait.
+    if (::pipe2(ends_.data(), O_CLOEXEC) != 0 || ::fcntl(ends_[0], F_SETFL, O_NONBLOCK) != 0) {
       throw Error(say("cannot make a pipe: ", std::strerror(errno), "."));
     }
   }

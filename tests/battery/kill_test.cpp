@@ -160,7 +160,7 @@ TEST(TrainKillTwin, WritingUnderTheFinalNameIsCaught) {
       InPlaceDisk disk(io::real_file_system());
       train_here(disk, run);
     });
-    EXPECT_TRUE(wait_until([&] { return fs::exists(run + "/checkpoints/step-00000002"); }, 60));
+    EXPECT_TRUE(wait_until([&] { return last_step_of_metrics(metrics_of(run)) >= 2; }, 60));
     pause_ms(static_cast<double>(random() % 3000) / 1000);
     child.signal(SIGKILL);
     child.wait();
