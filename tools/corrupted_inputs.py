@@ -246,10 +246,10 @@ def disks(bench):
     bench.path("closed").mkdir(mode=0o555)
     bench.refused("a read-only folder", train + "closed/run", preexec_fn=nobody)
     bench.refused("a file in the place of a folder", train + "book.txt/run")
-    long = train + "busy train.steps=1000000 train.checkpoint_every=1"
+    long = train + "busy train.steps=1000000 train.checkpoint_every=1 train.keep_last=1000"
     first = bench.start(long)
     wait_for(bench.path("busy/checkpoints/step-00000003"))
-    bench.refused("two trainings into one folder", train + "busy --resume")
+    bench.refused("two trainings into one folder", long + " --resume")
     bench.path("busy").rename(bench.path("moved"))
     time.sleep(0.5)
     first.send_signal(signal.SIGTERM)
