@@ -261,7 +261,7 @@ class Demo {
     const std::string run = path_of(arm.folder);
     TrainedModel trained(disk_, run);
     const auto tokenizer = tokenizer_of_run(run);
-    const std::string prompt = "The ";
+    const std::string prompt = "The people";  // no space at the end: words begin with theirs
     GenerateSpec spec = spec_for(*tokenizer, trained.recipe().model.vocab);
     spec.tokens = 150;
     spec.sampling = {.temperature = 0.7, .top_k = 40, .top_p = 1, .seed = 1};
@@ -275,9 +275,10 @@ class Demo {
                return stop_signal() == 0;
              });
     stop_if_asked();
-    std::printf("\n%s with %s goes on from \"The \":\n\n%s\n",
+    std::printf("\n%s with %s goes on from \"%s\":\n\n%s\n",
                 arm.model,
                 arm.optimizer,
+                prompt.c_str(),
                 text::visible(text, text::Lines::many).c_str());
   }
 

@@ -31,7 +31,7 @@ class CliDemo : public testing::Test {
                              "L-DNT   mSGDW",
                              "nGPT    AdamW",
                              "  best\n",
-                             "goes on from \"The \"",
+                             "goes on from \"The people\"",
                              "norma sample"}) {
       EXPECT_TRUE(has(outcome.out, part));
     }
