@@ -64,7 +64,7 @@ std::string nearest_word(std::string_view word, const std::vector<std::string>& 
   if (word.size() > kLongestWord) return best;
   std::size_t best_distance = std::max<std::size_t>(3, word.size() / 2) + 1;
   for (const std::string& candidate : candidates) {
-    const auto [shorter, longer] = std::minmax(word.size(), candidate.size());
+    const auto [shorter, longer] = std::minmax({word.size(), candidate.size()});
     if (longer - shorter >= best_distance) continue;  // so many letters at least are to be added
     const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) {

@@ -90,7 +90,9 @@ void expect_nothing_lost(const char* who,
   }
   EXPECT_EQ(kills.lost, 0);
   EXPECT_EQ(kills.damaged, 0);
-  EXPECT_GE(kills.inside, count * 9 / 10);
+  // Few kills, or a build in which computing is slow (sanitizers), leave more to chance.
+  constexpr int kMany = 1000;
+  EXPECT_GE(kills.inside, count >= kMany ? count * 9 / 10 : count / 2);
 
   // Another run that nobody disturbs, as far as the killed one came.
   const std::string calm = run + "-calm";

@@ -26,7 +26,7 @@ train = { steps = 100000, batch = 2, log_every = 1, checkpoint_every = 1, thread
 
 std::string Workshop::write_text(const std::string& name, int words) const {
   std::ofstream text(path(name));
-  for (int i = 0; i < words; ++i) text << (i % 1000 * i % 7 < 3 ? "sun " : "moon ");
+  for (int i = 0; i < words; ++i) text << (Index{i} * (i % 1000) % 7 < 3 ? "sun " : "moon ");
   return path(name);
 }
 
