@@ -7,8 +7,13 @@ if(NORMA_SANITIZE)
     message(FATAL_ERROR "NORMA_SANITIZE=thread needs clang and libomp, because g++'s libgomp hides its synchronization "
                         "from the sanitizer and every parallel loop looks like a race. Use the preset tsan.")
   endif()
+  # Fuzzing lives from speed: twice the executions are worth a less exact stack.
+  set(optimize -O1 -g)
+  if(NORMA_FUZZ)
+    set(optimize -O2 -g1)
+  endif()
   target_compile_options(norma_flags INTERFACE -fsanitize=${NORMA_SANITIZE} -fno-sanitize-recover=all
-                         -fno-omit-frame-pointer -O1 -g)
+                         -fno-omit-frame-pointer ${optimize})
   target_compile_definitions(norma_flags INTERFACE _GLIBCXX_ASSERTIONS)
   target_link_options(norma_flags INTERFACE -fsanitize=${NORMA_SANITIZE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

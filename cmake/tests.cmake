@@ -29,7 +29,7 @@ function(norma_test_folder folder)
   set(target test_${folder})
   add_executable(${target} ${sources})
   target_link_libraries(${target} PRIVATE ${test_libraries} GTest::gtest GTest::gtest_main)
-  if(folder STREQUAL "cli" AND TARGET norma)
+  if(folder MATCHES "^(cli|battery)$" AND TARGET norma)
     # The environment variable NORMA_BINARY, where the test looks at it, wins: a bundle moves.
     target_compile_definitions(${target} PRIVATE NORMA_BINARY="$<TARGET_FILE:norma>")
     add_dependencies(${target} norma)
@@ -77,6 +77,8 @@ if(NOT NORMA_SANITIZE AND NORMA_PYTHON)
   if(TARGET norma)
     add_test(NAME scheme-docs
              COMMAND ${NORMA_PYTHON} ${PROJECT_SOURCE_DIR}/tools/scheme_docs.py --check --program $<TARGET_FILE:norma>)
-    set_tests_properties(scheme-docs PROPERTIES LABELS house)
+    add_test(NAME corrupted-inputs
+             COMMAND ${NORMA_PYTHON} ${PROJECT_SOURCE_DIR}/tools/corrupted_inputs.py --check --program $<TARGET_FILE:norma>)
+    set_tests_properties(scheme-docs corrupted-inputs PROPERTIES LABELS house)
   endif()
 endif()

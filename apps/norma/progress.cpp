@@ -31,13 +31,10 @@ std::string line_of(const RunProgress& progress) {
   return line + say("  ETA ", clock_text(progress.eta_s));
 }
 
-std::string bar_of(const RunProgress& progress) {
-  constexpr Index kWidth = 20;
-  const Index full = kWidth * progress.step / std::max<Index>(progress.steps, 1);
-  return say("[",
-             std::string(static_cast<std::size_t>(full), '#'),
-             std::string(static_cast<std::size_t>(kWidth - full), '.'),
-             "] ");
+std::string bar_of(double share) {
+  constexpr std::size_t kWidth = 20;
+  const auto full = static_cast<std::size_t>(kWidth * std::clamp(share, 0.0, 1.0));
+  return say("[", std::string(full, '#'), std::string(kWidth - full, '.'), "] ");
 }
 
 }  // namespace
@@ -53,13 +50,19 @@ std::string clock_text(double seconds) {
 ProgressDisplay::ProgressDisplay() : terminal_(isatty(STDERR_FILENO) != 0) {}
 
 void ProgressDisplay::show(const RunProgress& progress) {
+  if (!progress.trouble.empty()) {
+    finish();
+    std::fprintf(stderr, "norma: warning: %s\n", progress.trouble.c_str());
+  }
   if (!terminal_) {
     if (progress.logged) std::fprintf(stderr, "%s\n", line_of(progress).c_str());
     return;
   }
   constexpr double kRefreshSeconds = 0.1;
   if (shown_ && since_.seconds() < kRefreshSeconds && progress.step != progress.steps) return;
-  std::fprintf(stderr, "\r\033[K%s%s", bar_of(progress).c_str(), line_of(progress).c_str());
+  const double share =
+      static_cast<double>(progress.step) / static_cast<double>(std::max<Index>(progress.steps, 1));
+  std::fprintf(stderr, "\r\033[K%s%s", bar_of(share).c_str(), line_of(progress).c_str());
   std::fflush(stderr);
   since_.restart();
   shown_ = true;
@@ -67,6 +70,26 @@ void ProgressDisplay::show(const RunProgress& progress) {
 }
 
 void ProgressDisplay::finish() {
+  if (open_) std::fputc('\n', stderr);
+  open_ = false;
+}
+
+StatusLine::StatusLine() : terminal_(isatty(STDERR_FILENO) != 0) {}
+
+void StatusLine::show(double share, const std::string& text) {
+  const double pause_s = terminal_ ? 0.1 : 5;
+  if (since_.seconds() < pause_s) return;
+  since_.restart();
+  if (!terminal_) {
+    std::fprintf(stderr, "%s\n", text.c_str());
+    return;
+  }
+  std::fprintf(stderr, "\r\033[K%s%s", bar_of(share).c_str(), text.c_str());
+  std::fflush(stderr);
+  open_ = true;
+}
+
+void StatusLine::finish() {
   if (open_) std::fputc('\n', stderr);
   open_ = false;
 }

@@ -20,6 +20,20 @@ class ProgressDisplay {
   bool shown_ = false;
 };
 
+/// The same for work that is no training: a share from 0 to 1 and a text. In a pipe, a line every
+/// few seconds.
+class StatusLine {
+ public:
+  StatusLine();
+  void show(double share, const std::string& text);
+  void finish();
+
+ private:
+  bool terminal_;
+  bool open_ = false;
+  Stopwatch since_;
+};
+
 /// 1:05, 2:03:04
 std::string clock_text(double seconds);
 

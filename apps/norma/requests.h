@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,22 @@ struct EvalRequest {
 };
 int run_eval(const EvalRequest& request);
 
+struct SampleRequest {
+  std::string run;
+  std::string prompt;  // "-": standard input
+  std::string prompt_file;
+  Index samples = 1;
+  Index tokens = 200;
+  double temperature = 0.8;
+  Index top_k = 0;   // 0: all
+  double top_p = 1;  // 1: all
+  std::uint64_t seed = 1;
+  std::optional<Index> checkpoint;  // a step; absent: the newest
+  bool json = false;
+};
+/// 0 done, 128 + signal when stopped by one.
+int run_sample(const SampleRequest& request);
+
 struct SchemesRequest {
   std::string name;   // empty: the catalogue
   std::string other;  // show what differs from this one
@@ -95,6 +112,80 @@ struct TokenizerDecodeRequest {
   std::string binary;
 };
 int run_tokenizer_decode(const TokenizerDecodeRequest& request);
+
+struct DataTextRequest {
+  std::vector<std::string> inputs;  // files, folders; "-": standard input
+  std::string tokenizer = "gpt2";
+  std::string out;
+  double val_fraction = 0.1;
+  std::uint64_t seed = 1;
+  std::optional<std::string> field;      // of JSONL; given: standard input is JSONL too
+  std::optional<std::string> separator;  // a line between documents
+  std::string licence;
+  int threads = 0;  // 0: all cores
+  bool json = false;
+};
+/// 0 done, 128 + signal when stopped by one.
+int run_data_text(const DataTextRequest& request);
+
+struct DataInspectRequest {
+  std::string path;
+  std::string tokenizer;  // empty: the one that lies in the folder
+  bool json = false;
+};
+int run_data_inspect(const DataInspectRequest& request);
+
+struct DataGetRequest {
+  std::string set;
+  std::string to;  // empty: the user's cache folder
+  bool force = false;
+  double timeout_s = 120.0;  // for each package
+  bool json = false;
+};
+/// 0 done, 128 + signal when stopped by one.
+int run_data_get(const DataGetRequest& request);
+
+struct DataGenerateRequest {
+  std::string out;
+  std::uint64_t bytes = 4'000'000;
+  std::uint64_t seed = 1;
+  bool json = false;
+};
+int run_data_generate(const DataGenerateRequest& request);
+
+struct ExportRequest {
+  std::string run;
+  std::string to = "hf";  // or safetensors
+  std::string folder;
+  Index checkpoint = -1;  // a step; -1: the newest
+  std::string dtype = "f32";
+  bool keep_padding = false;
+  bool with_logits = false;
+  bool force = false;
+  bool json = false;
+};
+int run_export(const ExportRequest& request);
+
+struct ImportRequest {
+  std::string from;                      // a folder or a .safetensors file
+  std::vector<std::string> assignments;  // key=value
+  std::string out;
+  std::string map = "auto";
+  std::string tokenizer;  // empty: what lies beside the weights
+  bool force = false;
+  bool json = false;
+};
+int run_import(const ImportRequest& request);
+
+struct DemoRequest {
+  std::string out = "norma-demo";
+  std::string data;    // a text; empty: the demo's own
+  double minutes = 5;  // for the training of all five
+  Index steps = 0;     // 0: as many as fit into the minutes
+  int threads = 0;     // 0: all cores
+};
+/// 0 done, 128 + signal when stopped by one.
+int run_demo(const DemoRequest& request);
 
 struct DoctorRequest {
   bool json = false;

@@ -13,10 +13,11 @@
 #include "norma/base/json_line.h"
 #include "norma/base/text.h"
 #include "norma/base/threads.h"
+#include "norma/io/file.h"
+#include "norma/text/blocks.h"
 #include "norma/text/bpe_files.h"
 #include "norma/text/bpe_tokenizer.h"
 #include "norma/text/bpe_training.h"
-#include "norma/text/files.h"
 #include "norma/text/load.h"
 
 namespace norma::app {
@@ -110,7 +111,7 @@ int run_tokenizer_train(const TokenizerTrainRequest& request) {
     if (shown) std::fprintf(stderr, "\r%zu of %zu merges", made, wanted);
   });
   if (shown) std::fputs("\n", stderr);
-  text::write_whole(request.out, text::tokenizer_json(model));
+  io::replace_file(io::real_file_system(), request.out, text::tokenizer_json(model));
 
   const text::BpeTokenizer tokenizer(model);
   if (request.json) {

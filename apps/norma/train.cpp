@@ -10,6 +10,7 @@
 #include "norma/base/text.h"
 #include "norma/base/threads.h"
 #include "norma/checks/ceilings.h"
+#include "norma/data/load.h"
 #include "norma/train/forecast.h"
 #include "norma/train/run.h"
 
@@ -18,6 +19,14 @@ namespace norma::app {
 namespace {
 
 double megabytes(std::size_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0); }
+
+void print_time(const Forecast& plan) {
+  std::printf("time        %.4g s a step, %s in all (%s; %d threads)\n",
+              plan.step_seconds,
+              clock_text(plan.total_seconds).c_str(),
+              plan.timed_whole ? "timed" : "from timings of the first blocks",
+              thread_count());
+}
 
 void print_forecast(const Recipe& recipe, const Forecast& plan) {
   const auto& memory = plan.memory;
@@ -44,11 +53,7 @@ void print_forecast(const Recipe& recipe, const Forecast& plan) {
     std::printf("  this machine has %s: use a smaller train.micro_batch, model.context or model\n",
                 human_bytes(static_cast<double>(plan.machine_bytes)).c_str());
   }
-  std::printf("time        %.4g s a step, %s in all (%s; %d threads)\n",
-              plan.step_seconds,
-              clock_text(plan.total_seconds).c_str(),
-              plan.timed_whole ? "timed" : "from timings of the first blocks",
-              thread_count());
+  if (plan.step_seconds > 0) print_time(plan);
   const Index tokens = recipe.train.batch * recipe.model.context;
   std::printf("work        %.4g TFLOP a step, %lld tokens a step\n",
               plan.flops_per_step * 1e-12,
@@ -70,14 +75,6 @@ void print_forecast_json(const Recipe& recipe, const Forecast& plan) {
       .add("step_s", plan.step_seconds)
       .add("total_s", plan.total_seconds);
   std::puts(line.text().c_str());
-}
-
-TokenData load_data(const Recipe& recipe, bool required) {
-  if (recipe.data.path.empty()) {
-    if (required) throw RequestError("data.path is not set: say data.path=FILE.");
-    return {};
-  }
-  return load_bytes(recipe.data.path, recipe.data.val_fraction);
 }
 
 int report(const RunResult& result, const TrainRequest& request) {
@@ -113,7 +110,7 @@ int report(const RunResult& result, const TrainRequest& request) {
 }  // namespace
 
 int run_train(const TrainRequest& request) {
-  if (!request.dry_run && !request.print_config) watch_stop_signals();
+  if (!request.dry_run && !request.print_config) watch_stop_signals(FirstSignal::ends);
   const Recipe recipe = load_recipe(request.recipe, request.assignments);
   for (const std::string& warning : recipe.warnings) {
     std::fprintf(stderr, "norma: warning: %s\n", warning.c_str());
@@ -124,7 +121,9 @@ int run_train(const TrainRequest& request) {
     return 0;
   }
   if (request.dry_run) {
-    const Forecast plan = forecast(recipe, load_data(recipe, false));
+    const bool has_data = !recipe.data.path.empty();
+    const Forecast plan =
+        forecast(recipe, has_data ? load_data(recipe.data, recipe.model.vocab) : TokenData{});
     request.json ? print_forecast_json(recipe, plan) : print_forecast(recipe, plan);
     return 0;
   }
@@ -132,8 +131,9 @@ int run_train(const TrainRequest& request) {
   if (request.resume && request.force) {
     throw RequestError("train: --resume goes on and --force starts over; say one of them.");
   }
-  TokenData data = load_data(recipe, true);
+  TokenData data = load_data(recipe.data, recipe.model.vocab);
   const double peak = checks::measure_gemm_peak();
+  watch_stop_signals(FirstSignal::noted);
   ProgressDisplay display;
   const RunResult result = train_run(
       recipe,

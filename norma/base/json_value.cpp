@@ -125,6 +125,4 @@ JsonValue parse_json(std::string_view file, std::string_view text, const JsonLim
   return builder.take();
 }
 
-std::string json_quoted(std::string_view text) { return nlohmann::json(std::string(text)).dump(); }
-
 }  // namespace norma

@@ -39,7 +39,4 @@ struct JsonLimits {
 /// `file` opens every complaint, which is thrown as an Error. Strings must be UTF-8.
 JsonValue parse_json(std::string_view file, std::string_view text, const JsonLimits& limits = {});
 
-/// `text`, which must be UTF-8, as a JSON string with its quotes.
-std::string json_quoted(std::string_view text);
-
 }  // namespace norma

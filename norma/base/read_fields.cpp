@@ -17,11 +17,11 @@ std::string range_text(Range range) {
 void SettingsReader::refuse(const Settings::Entry& entry,
                             const std::string& wanted,
                             const std::string& near) {
-  throw RequestError(say(entry.key,
+  throw RequestError(say(text_start(entry.key),
                          " must be ",
                          wanted,
                          ", got ",
-                         to_toml(entry.value),
+                         text_start(to_toml(entry.value)),
                          " (",
                          entry.origin,
                          ").",
@@ -98,12 +98,22 @@ void SettingsReader::convert(const Settings::Entry& entry, Formula& value, Range
   }
 }
 
+const Settings::Entry* SettingsReader::know(const std::string& key) {
+  known_.push_back(key);
+  const Settings::Entry* entry = settings_.find(key);
+  if (entry != nullptr) {
+    is_known_[static_cast<std::size_t>(entry - settings_.entries().data())] = true;
+  }
+  return entry;
+}
+
 void SettingsReader::refuse_unknown() const {
-  for (const Settings::Entry& entry : settings_.entries()) {
-    if (std::find(known_.begin(), known_.end(), entry.key) != known_.end()) continue;
+  for (std::size_t i = 0; i < is_known_.size(); ++i) {
+    if (is_known_[i]) continue;
+    const Settings::Entry& entry = settings_.entries()[i];
     const std::string near = nearest_word(entry.key, known_);
     throw RequestError(say("there is no setting ",
-                           entry.key,
+                           text_start(entry.key),
                            " (",
                            entry.origin,
                            ").",

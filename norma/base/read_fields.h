@@ -19,7 +19,8 @@ namespace norma {
 /// Reads structs out of settings and remembers which keys anybody knows.
 class SettingsReader {
  public:
-  explicit SettingsReader(const Settings& settings) : settings_(settings) {}
+  explicit SettingsReader(const Settings& settings)
+      : settings_(settings), is_known_(settings.entries().size(), false) {}
 
   /// Sets the fields that are given below `table`; the others keep their defaults.
   template <class S>
@@ -30,11 +31,10 @@ class SettingsReader {
   }
   template <class T>
   void read_one(const std::string& key, T& value, Range range = {}) {
-    known_.push_back(key);
-    if (const Settings::Entry* entry = settings_.find(key)) convert(*entry, value, range);
+    if (const Settings::Entry* entry = know(key)) convert(*entry, value, range);
   }
-  /// A key that something else reads.
-  void know(std::string key) { known_.push_back(std::move(key)); }
+  /// A key that is read here or elsewhere; its entry, or null.
+  const Settings::Entry* know(const std::string& key);
 
   /// Throws when there is a key that nobody read, naming the nearest.
   void refuse_unknown() const;
@@ -69,7 +69,8 @@ class SettingsReader {
                                        const std::vector<std::string>& words);
 
   const Settings& settings_;
-  std::vector<std::string> known_;
+  std::vector<std::string> known_;  // keys, whether they are given or not
+  std::vector<bool> is_known_;      // by entry
 };
 
 inline Settings::Value to_value(bool value) { return value; }

@@ -36,13 +36,27 @@ Settings Settings::from_file(const std::string& path) {
   return from_toml(text.str(), path);
 }
 
+Settings::Places::const_iterator Settings::first_from(std::string_view key) const {
+  return std::partition_point(by_key_.begin(), by_key_.end(), [&](std::uint32_t place) {
+    return entries_[place].key < key;
+  });
+}
+
+std::span<const std::uint32_t> Settings::places_below(std::string_view prefix) const {
+  const auto first = first_from(prefix);
+  const auto last = std::partition_point(first, by_key_.end(), [&](std::uint32_t place) {
+    return entries_[place].key.starts_with(prefix);
+  });
+  return {first, last};
+}
+
 void Settings::set(Entry entry) {
-  const auto same = [&](const Entry& other) { return other.key == entry.key; };
-  const auto at = std::find_if(entries_.begin(), entries_.end(), same);
-  if (at == entries_.end()) {
-    entries_.push_back(std::move(entry));
+  const auto at = first_from(entry.key);
+  if (at != by_key_.end() && entries_[*at].key == entry.key) {
+    entries_[*at] = std::move(entry);
   } else {
-    *at = std::move(entry);
+    by_key_.insert(at, static_cast<std::uint32_t>(entries_.size()));
+    entries_.push_back(std::move(entry));
   }
 }
 
@@ -53,14 +67,16 @@ void Settings::set_assignment(const std::string& assignment) {
                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                          "0123456789_.-") == std::string::npos;
   if (equals == std::string::npos || !plain) {
-    throw RequestError(
-        say("a setting is written key=value, like optim.lr=1e-3, got ", assignment, "."));
+    throw RequestError(say(
+        "a setting is written key=value, like optim.lr=1e-3, got ", text_start(assignment), "."));
   }
   const std::string value = assignment.substr(equals + 1);
   if (value.empty()) throw RequestError(say("the setting ", key, " has no value."));
   const std::string where(kCommandLine);
   const auto is_word = [&] {
-    const bool number_like = value.find_first_not_of("0123456789+-._eExXinfa") == std::string::npos;
+    const bool number_like =
+        value.find_first_not_of("0123456789+-._eExXinfa") == std::string::npos &&
+        (value == "inf" || value == "nan" || value.find_first_of("0123456789+-.") == 0);
     return !number_like && value != "true" && value != "false" &&
            value.find_first_of("\"'[]{}\n") == std::string::npos;
   };
@@ -78,21 +94,31 @@ void Settings::set_assignment(const std::string& assignment) {
 
 void Settings::remove_below(std::string_view table) {
   const std::string prefix = say(table, ".");
-  std::erase_if(entries_, [&](const Entry& entry) { return entry.key.starts_with(prefix); });
+  if (places_below(prefix).empty()) return;
+  const auto gone = [&](const Entry& entry) { return entry.key.starts_with(prefix); };
+  std::erase_if(by_key_, [&](std::uint32_t place) { return gone(entries_[place]); });
+  std::vector<std::uint32_t> moved;  // where an entry stands afterwards
+  moved.reserve(entries_.size());
+  std::uint32_t kept = 0;
+  for (const Entry& entry : entries_) moved.push_back(gone(entry) ? kept : kept++);
+  for (std::uint32_t& place : by_key_) place = moved[place];
+  std::erase_if(entries_, gone);
 }
 
 const Settings::Entry* Settings::find(std::string_view key) const {
-  const auto at = std::find_if(
-      entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.key == key; });
-  return at == entries_.end() ? nullptr : &*at;
+  const auto at = first_from(key);
+  return at == by_key_.end() || entries_[*at].key != key ? nullptr : &entries_[*at];
 }
 
 Settings Settings::below(std::string_view table) const {
   const std::string prefix = say(table, ".");
+  const std::span<const std::uint32_t> inside = places_below(prefix);
+  Places places(inside.begin(), inside.end());
+  std::sort(places.begin(), places.end());
   Settings found;
-  for (const Entry& entry : entries_) {
-    if (!entry.key.starts_with(prefix)) continue;
-    found.entries_.push_back({entry.key.substr(prefix.size()), entry.value, entry.origin});
+  for (const std::uint32_t place : places) {
+    const Entry& entry = entries_[place];
+    found.set({entry.key.substr(prefix.size()), entry.value, entry.origin});
   }
   return found;
 }
@@ -113,9 +139,15 @@ std::string shortest(double value) {
 std::string quoted(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
     if (c == '"' || c == '\\') result += '\\';
     if (c == '\n') {
       result += "\\n";
+    } else if (byte < 0x20 || byte == 0x7f) {  // TOML takes no control characters as they are
+      constexpr std::string_view kHex = "0123456789abcdef";
+      result += "\\u00";
+      result += kHex[byte >> 4];
+      result += kHex[byte & 15];
     } else {
       result += c;
     }
@@ -158,18 +190,21 @@ std::string toml_text(const Settings& settings, Origins origins) {
     return say(key, " = ", to_toml(entry.value), origin, "\n");
   };
   std::string plain;
-  std::map<std::string, std::string> tables;  // "scheme.layers.0" -> its lines
+  // {"scheme.layers", 0} -> its lines. The place of a table is its number, so 10 comes behind 9.
+  std::map<std::pair<std::string, Index>, std::string> tables;
   for (const Settings::Entry& entry : settings.entries()) {
     const std::size_t number = table_number(entry.key);
     if (number == std::string::npos) {
       plain += line(entry.key, entry);
     } else {
       const std::size_t end = entry.key.find('.', number);
-      tables[entry.key.substr(0, end)] += line(entry.key.substr(end + 1), entry);
+      Index which = 0;
+      std::from_chars(entry.key.data() + number, entry.key.data() + end, which);
+      tables[{entry.key.substr(0, number - 1), which}] += line(entry.key.substr(end + 1), entry);
     }
   }
   for (const auto& [name, lines] : tables) {
-    plain += say("\n[[", name.substr(0, name.rfind('.')), "]]\n", lines);
+    plain += say("\n[[", name.first, "]]\n", lines);
   }
   return plain;
 }

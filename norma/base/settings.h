@@ -2,6 +2,8 @@
 // came from: model.width = 768 (recipes/gpt2-s.toml:4).
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -45,7 +47,14 @@ class Settings {
   Settings below(std::string_view table) const;
 
  private:
+  using Places = std::vector<std::uint32_t>;  // indices into entries_
+  /// The first place whose key is not before `key`.
+  Places::const_iterator first_from(std::string_view key) const;
+  /// The places of the keys below a table, in the order of the keys.
+  std::span<const std::uint32_t> places_below(std::string_view prefix) const;
+
   std::vector<Entry> entries_;
+  Places by_key_;  // every entry, in the order of the keys: a recipe is searched hundreds of times
 };
 
 enum class Origins : std::uint8_t { hidden, shown };

@@ -31,6 +31,14 @@ std::string human_bytes(double bytes) {
   return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
 }
 
+std::string text_start(std::string_view text) {
+  constexpr std::size_t kMost = 100;
+  if (text.size() <= kMost) return std::string(text);
+  std::size_t end = kMost;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  return say(text.substr(0, end), "…");
+}
+
 namespace {
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
@@ -52,8 +60,12 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates) {
   std::string best;
+  constexpr std::size_t kLongestWord = 200;  // nobody mistypes a longer one
+  if (word.size() > kLongestWord) return best;
   std::size_t best_distance = std::max<std::size_t>(3, word.size() / 2) + 1;
   for (const std::string& candidate : candidates) {
+    const auto [shorter, longer] = std::minmax({word.size(), candidate.size()});
+    if (longer - shorter >= best_distance) continue;  // so many letters at least are to be added
     const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) {
       best_distance = distance;

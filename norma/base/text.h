@@ -34,6 +34,9 @@ std::string pad_left(const std::string& text, std::size_t width);
 std::string pad_right(std::string text, std::size_t width);
 std::string human_bytes(double bytes);  // 1.5 GiB
 
+/// A text for a sentence: a long one is cut between two characters and ends in "…".
+std::string text_start(std::string_view text);
+
 /// The candidate that takes the fewest edits to become `word`; empty when nothing is near.
 std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates);
 

@@ -42,28 +42,47 @@ std::uint64_t permuted(std::uint64_t at,
   return value;
 }
 
+WindowTable::WindowTable(const std::vector<Index>& windows_by_shard) {
+  Index end = 0;
+  for (const Index windows : windows_by_shard) ends_.push_back(end += windows);
+}
+
+WindowTable::Place WindowTable::find(Index window) const {
+  const auto end = std::upper_bound(ends_.begin(), ends_.end(), window);
+  return {.shard = static_cast<std::size_t>(end - ends_.begin()),
+          .window = window - (end == ends_.begin() ? 0 : *(end - 1))};
+}
+
 TrainWindows::TrainWindows(TokenView tokens, Index length, std::uint64_t seed)
-    : tokens_(tokens), length_(length), seed_(seed) {
+    : tokens_(std::move(tokens)), length_(length), seed_(seed) {
   // An epoch may start up to length − 1 tokens late; every window needs one token more, the last
   // target.
-  per_epoch_ = (tokens.count - length) / length;
-  if (per_epoch_ < 1) {
+  std::vector<Index> windows;
+  for (const TokenShard& shard : tokens_.shards) {
+    windows.push_back(std::max<Index>(0, (shard.count - length) / length));
+  }
+  table_ = WindowTable(windows);
+  if (table_.total() < 1) {
     throw RequestError(say("the training split has ",
-                           tokens.count,
-                           " tokens; windows of ",
+                           tokens_.count,
+                           " tokens",
+                           tokens_.shards.size() > 1 ? say(" in ", windows.size(), " shards") : "",
+                           "; windows of ",
                            length,
                            " need at least ",
                            2 * length,
+                           tokens_.shards.size() > 1 ? " in a shard" : "",
                            ": use more data or a shorter model.context."));
   }
 }
 
-Index TrainWindows::start_of(std::uint64_t sample) const {
-  const auto windows = static_cast<std::uint64_t>(per_epoch_);
+TrainWindows::Start TrainWindows::start_of(std::uint64_t sample) const {
+  const auto windows = static_cast<std::uint64_t>(per_epoch());
   const std::uint64_t epoch = sample / windows;
   const auto late = random_word({seed_, kShiftStream}, epoch) % static_cast<std::uint32_t>(length_);
-  const std::uint64_t window = permuted(sample % windows, windows, seed_, epoch);
-  return static_cast<Index>(late) + static_cast<Index>(window) * length_;
+  const WindowTable::Place place =
+      table_.find(static_cast<Index>(permuted(sample % windows, windows, seed_, epoch)));
+  return {.shard = place.shard, .token = static_cast<Index>(late) + place.window * length_};
 }
 
 void TrainWindows::fill(std::uint64_t first_sample,
@@ -73,41 +92,52 @@ void TrainWindows::fill(std::uint64_t first_sample,
   auto* id = ids.as<std::int32_t>();
   auto* target = targets.as<std::int32_t>();
   for (Index r = 0; r < rows; ++r) {
-    const Index start = start_of(first_sample + static_cast<std::uint64_t>(r));
+    const Start start = start_of(first_sample + static_cast<std::uint64_t>(r));
+    const TokenShard& shard = tokens_.shards[start.shard];
     for (Index t = 0; t < length_; ++t) {
-      *id++ = tokens_[start + t];
-      *target++ = tokens_[start + t + 1];
+      *id++ = shard[start.token + t];
+      *target++ = shard[start.token + t + 1];
     }
   }
 }
 
 ValWindows::ValWindows(TokenView tokens, Index length, Index most_tokens)
-    : tokens_(tokens), length_(length) {
-  if (tokens.count < 2) {
+    : tokens_(std::move(tokens)), length_(length) {
+  std::vector<Index> windows;
+  for (const TokenShard& shard : tokens_.shards) {
+    windows.push_back((shard.count - 1 + length - 1) / length);
+  }
+  table_ = WindowTable(windows);
+  if (table_.total() < 1) {
     throw RequestError(say("the validation split has ",
-                           tokens.count,
+                           tokens_.count,
                            " tokens; use more data or a larger data.val_fraction."));
   }
-  whole_ = (tokens.count - 1 + length - 1) / length;
-  const Index most = most_tokens == 0 ? whole_ : std::max<Index>(1, most_tokens / length);
-  count_ = std::min(whole_, most);
+  const Index most = most_tokens == 0 ? table_.total() : std::max<Index>(1, most_tokens / length);
+  count_ = std::min(table_.total(), most);
   for (Index window = 0; window < count_; ++window) {
-    target_count_ += std::min(length, tokens.count - 1 - start_of(window));
+    const WindowTable::Place place = place_of(window);
+    target_count_ +=
+        std::min(length, tokens_.shards[place.shard].count - 1 - place.window * length);
   }
 }
 
-Index ValWindows::start_of(Index window) const { return window * whole_ / count_ * length_; }
+WindowTable::Place ValWindows::place_of(Index window) const {
+  return table_.find(window * table_.total() / count_);
+}
 
 void ValWindows::fill(Index first, const Tensor& ids, const Tensor& targets) const {
   auto* id = ids.as<std::int32_t>();
   auto* target = targets.as<std::int32_t>();
   for (Index r = 0; r < ids.shape.rows(); ++r) {
     const bool there = first + r < count_;
-    const Index start = there ? start_of(first + r) : 0;
+    const WindowTable::Place place = there ? place_of(first + r) : WindowTable::Place{};
+    const TokenShard& shard = tokens_.shards[place.shard];
+    const Index start = place.window * length_;
     for (Index t = 0; t < length_; ++t) {
-      const bool inside = there && start + t + 1 < tokens_.count;
-      *id++ = inside ? tokens_[start + t] : 0;
-      *target++ = inside ? tokens_[start + t + 1] : -1;
+      const bool inside = there && start + t + 1 < shard.count;
+      *id++ = inside ? shard[start + t] : 0;
+      *target++ = inside ? shard[start + t + 1] : -1;
     }
   }
 }

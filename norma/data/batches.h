@@ -3,23 +3,45 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
-#include "norma/data/token_data.h"
+#include "norma/data/token_view.h"
 #include "norma/tensor/tensor.h"
 
 namespace norma {
 
+/// Windows counted shard after shard: which shard holds a window, and the how manieth of that shard
+/// it is, in O(log shards).
+class WindowTable {
+ public:
+  struct Place {
+    std::size_t shard = 0;
+    Index window = 0;
+  };
+  WindowTable() = default;
+  explicit WindowTable(const std::vector<Index>& windows_by_shard);
+  Index total() const { return ends_.empty() ? 0 : ends_.back(); }
+  Place find(Index window) const;  // below total()
+
+ private:
+  std::vector<Index> ends_;
+};
+
 /// Windows of `length` tokens and their successors, drawn without repetition within an epoch: an
-/// epoch walks through all windows of the data in a random order, and every epoch starts at a
-/// random place, so that windows begin elsewhere each time.
+/// epoch walks through all windows of all shards in a random order, and in every epoch the windows
+/// of a shard start at another place. A shard of less than 2·length tokens has no window.
 class TrainWindows {
  public:
   /// Throws when the data hold not even one window.
   TrainWindows(TokenView tokens, Index length, std::uint64_t seed);
 
-  Index per_epoch() const { return per_epoch_; }
-  /// The first token of window number `sample`, counted from the start of training.
-  Index start_of(std::uint64_t sample) const;
+  Index per_epoch() const { return table_.total(); }
+  struct Start {
+    std::size_t shard = 0;
+    Index token = 0;  // of that shard
+  };
+  /// Where window number `sample` begins, counted from the start of training.
+  Start start_of(std::uint64_t sample) const;
   /// Fills ids (B, T) with windows first_sample.. and targets (B·T) with what follows each token.
   void fill(std::uint64_t first_sample, const Tensor& ids, const Tensor& targets) const;
 
@@ -27,7 +49,7 @@ class TrainWindows {
   TokenView tokens_;
   Index length_;
   std::uint64_t seed_;
-  Index per_epoch_;
+  WindowTable table_;
 };
 
 /// The validation split, window after window; with a limit, as many windows spread evenly over it.
@@ -43,11 +65,11 @@ class ValWindows {
   void fill(Index first, const Tensor& ids, const Tensor& targets) const;
 
  private:
-  Index start_of(Index window) const;
+  WindowTable::Place place_of(Index window) const;
   TokenView tokens_;
   Index length_;
-  Index whole_;  // windows in the split
-  Index count_;  // windows looked at
+  WindowTable table_;  // all windows of the split
+  Index count_ = 0;    // windows looked at
   Index target_count_ = 0;
 };
 

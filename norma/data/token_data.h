@@ -1,39 +1,24 @@
 // Tokens to train on, wherever they come from: two long lists of ids and what they mean.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <string>
 
-#include "norma/base/types.h"
+#include "norma/data/token_view.h"
 
 namespace norma {
-
-/// Token ids that lie somewhere as 1-, 2- or 4-byte numbers.
-struct TokenView {
-  const std::byte* data = nullptr;
-  Index count = 0;
-  int bytes_per_token = 1;
-
-  std::int32_t operator[](Index at) const;
-  TokenView part(Index begin, Index length) const {
-    return {data + begin * bytes_per_token, length, bytes_per_token};
-  }
-};
 
 struct TokenData {
   TokenView train;
   TokenView val;
-  Index vocab = 0;
-  double bytes_per_token = 1;   // of the text behind the validation tokens, for bits per byte
+  Index vocab = 0;              // every id is below
+  double bytes_per_token = 1;   // of the text behind the validation tokens; 0: not known
   std::string description;      // "shakespeare.txt, bytes"
+  std::string tokenizer;        // the contents of its tokenizer.json; empty: not known
+  std::string digest;           // of all ids and the tokenizer: the same data have the same
+  std::size_t held_bytes = 0;   // memory the ids take; mapped files take none
   std::shared_ptr<void> owner;  // of the memory that the views look at
 };
-
-/// A text file as bytes: ids 0 to 255; its last `val_fraction` is the validation split. Throws for
-/// a file that is missing, unreadable, or too short to hold both.
-TokenData load_bytes(const std::string& path, double val_fraction);
 
 /// Tokens drawn evenly from a vocabulary, all for training: speed does not depend on what they say.
 TokenData random_tokens(Index vocab, Index count);

@@ -4,48 +4,20 @@
 #include <cerrno>
 #include <vector>
 
-#include <unistd.h>
-
 #include "norma/base/text.h"
 #include "norma/io/digest.h"
+#include "norma/io/hashed_file.h"
 
 namespace norma::io {
 
 namespace {
 
-constexpr std::size_t kPiece = 1 << 20;  // hashed while still in cache, then written
+constexpr std::size_t kPiece = 1 << 20;
 constexpr std::uint64_t kMaxManifest = 16 << 20;
-constexpr int kTries = 1000;  // of temporary names; only leftovers that resist removal use them up
+constexpr int kTries = 1000;  // of names of folders that are moved aside
 
 constexpr std::string_view kStepPrefix = "step-";
 constexpr std::size_t kStepDigits = 8;
-
-/// Counts and digests what goes into a file.
-class HashedFile final : public ByteSink {
- public:
-  HashedFile(FileSystem& system, std::string path)
-      : file_(system, std::move(path), OpenAs::create_new) {}
-
-  void write(Bytes bytes) override {
-    while (!bytes.empty()) {
-      const Bytes piece = bytes.first(std::min(bytes.size(), kPiece));
-      hasher_.add(piece);
-      file_.write(piece);
-      count_ += piece.size();
-      bytes = bytes.subspan(piece.size());
-    }
-  }
-  ManifestFile finish() {
-    file_.sync();
-    file_.close();
-    return {.bytes = count_, .digest = hasher_.digest().text()};
-  }
-
- private:
-  File file_;
-  Hasher hasher_;
-  std::uint64_t count_ = 0;
-};
 
 bool taken(const FileError& error) { return error.code() == EEXIST || error.code() == ENOTEMPTY; }
 
@@ -119,29 +91,19 @@ std::optional<std::uint64_t> step_of(std::string_view folder_name) {
   return step;
 }
 
-Commit::Commit(FileSystem& system, std::string parent, std::uint64_t step)
-    : system_(system), parent_(std::move(parent)) {
+namespace {
+
+std::string place_of(const std::string& parent, std::uint64_t step) {
   if (!step_of(step_folder_name(step)))
     throw RequestError(say("no checkpoint can be at step ", step));
-  manifest_.step = step;
-  for (int k = 0;; ++k) {
-    temporary_ = join(parent_, say(step_folder_name(step), ".tmp.", ::getpid(), ".", k));
-    const Answer made = system_.make_folder(temporary_);
-    if (made.error == 0) return;
-    if (made.error != EINTR && (made.error != EEXIST || k == kTries)) {
-      throw FileError("make the folder", temporary_, made.error);
-    }
-  }
+  return join(parent, step_folder_name(step));
 }
 
-Commit::~Commit() {
-  if (finished_) return;
-  try {
-    remove_flat_folder(system_, temporary_);
-  } catch (const Error&) {
-    // The reason that the commit failed is already on its way to the user; what could not be
-    // removed here goes when the next run starts.
-  }
+}  // namespace
+
+Commit::Commit(FileSystem& system, std::string parent, std::uint64_t step)
+    : system_(system), parent_(std::move(parent)), temporary_(system, place_of(parent_, step)) {
+  manifest_.step = step;
 }
 
 void Commit::write(const std::string& name, const std::function<void(ByteSink&)>& produce) {
@@ -149,39 +111,35 @@ void Commit::write(const std::string& name, const std::function<void(ByteSink&)>
     throw RequestError(
         say("a checkpoint cannot have a file of the name \"", name, "\", or has it already."));
   }
-  HashedFile file(system_, join(temporary_, name));
+  HashedFile file(system_, join(temporary_.path(), name));
   produce(file);
   manifest_.files.emplace(name, file.finish());
 }
 
 std::string Commit::finish(std::map<std::string, std::string> facts) {
   manifest_.facts = std::move(facts);
-  HashedFile file(system_, join(temporary_, kManifestName));
+  HashedFile file(system_, join(temporary_.path(), kManifestName));
   write_text(file, text_of(manifest_));
   file.finish();
-  sync_folder(system_, temporary_);
-
   std::string folder = join(parent_, step_folder_name(manifest_.step));
   try {
-    rename(system_, temporary_, folder);
+    temporary_.give_name();
   } catch (const FileError& error) {
     if (!taken(error)) throw;
     settle_with_existing(folder);
   }
-  sync_folder(system_, parent_);
-  finished_ = true;
   return folder;
 }
 
 void Commit::settle_with_existing(const std::string& folder) {
   try {
     if (verify(system_, folder) == manifest_) {
-      remove_flat_folder(system_, temporary_);
+      sync_folder(system_, parent_);
       return;
     }
   } catch (const DamagedError&) {
     move_aside(system_, parent_, last_part(folder));
-    rename(system_, temporary_, folder);
+    temporary_.give_name();
     return;
   }
   throw Error(say(folder,

@@ -11,6 +11,7 @@
 
 #include "norma/io/file.h"
 #include "norma/io/manifest.h"
+#include "norma/io/temporary_folder.h"
 
 namespace norma::io {
 
@@ -29,7 +30,6 @@ class Commit {
  public:
   /// Makes parent/step-N.tmp.<pid>.<k>; `parent` must exist.
   Commit(FileSystem& system, std::string parent, std::uint64_t step);
-  ~Commit();
   Commit(const Commit&) = delete;
   Commit& operator=(const Commit&) = delete;
 
@@ -47,9 +47,8 @@ class Commit {
 
   FileSystem& system_;
   std::string parent_;
-  std::string temporary_;
+  TemporaryFolder temporary_;
   Manifest manifest_;
-  bool finished_ = false;
 };
 
 enum class Depth : std::uint8_t {

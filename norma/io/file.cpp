@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include <unistd.h>
+
 #include "norma/base/text.h"
 
 namespace norma::io {
@@ -61,9 +63,13 @@ std::string_view doing_of(OpenAs how) {
       return "create";
     case OpenAs::shared:
       return "open for locking";
+    case OpenAs::append:
+      return "open for writing";
     case OpenAs::folder:
       return "open the folder";
     case OpenAs::read:
+    case OpenAs::stream:
+    case OpenAs::look:
       break;
   }
   return "open";
@@ -123,6 +129,14 @@ std::string File::text(std::uint64_t limit) const {
   return all;
 }
 
+const std::byte* File::map(std::uint64_t bytes) const {
+  const std::byte* at = nullptr;
+  const Answer got = insist([&] { return system_.map(handle_, bytes, at); });
+  if (got.error == ENOTSUP) return nullptr;
+  demand(got, "map", path_);
+  return at;
+}
+
 void File::write(Bytes bytes) {
   while (!bytes.empty()) {
     const Answer got = insist([&] { return system_.write(handle_, bytes); });
@@ -171,6 +185,27 @@ bool is_plain_file_name(std::string_view name) {
          name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
 }
 
+bool is_there(FileSystem& system, const std::string& path) {
+  const Answer got = insist([&] { return system.open(path, OpenAs::read); });
+  if (got.error == ENOENT || got.error == ENOTDIR) return false;
+  demand(got, "open", path);
+  system.close(static_cast<int>(got.value));
+  return true;
+}
+
+bool remove_file(FileSystem& system, const std::string& path) {
+  const Answer got = insist([&] { return system.remove_file(path); });
+  if (got.error == ENOENT) return false;
+  demand(got, "remove", path);
+  return true;
+}
+
+void make_folders(FileSystem& system, const std::string& path) {
+  if (is_there(system, path)) return;
+  if (const std::string parent = parent_of(path); parent != path) make_folders(system, parent);
+  make_folder(system, path);
+}
+
 bool make_folder(FileSystem& system, const std::string& path) {
   const Answer got = insist([&] { return system.make_folder(path); });
   if (got.error != 0 && got.error != EEXIST) throw FileError("make the folder", path, got.error);
@@ -193,6 +228,30 @@ std::vector<std::string> list_folder(FileSystem& system, const std::string& path
 
 void rename(FileSystem& system, const std::string& from, const std::string& to) {
   demand(insist([&] { return system.rename(from, to); }), say("rename ", from, " to"), to);
+}
+
+namespace {
+constexpr std::string_view kBeside = ".tmp.";
+}  // namespace
+
+bool left_by_replace_file(std::string_view name) {
+  return name.find(kBeside) != std::string_view::npos;
+}
+
+void replace_file(FileSystem& system, const std::string& path, std::string_view contents) {
+  const std::string fresh = say(path, kBeside, ::getpid());
+  remove_file(system, fresh);  // of a process that had this number before and died
+  try {
+    File file(system, fresh, OpenAs::create_new);
+    write_text(file, contents);
+    file.sync();
+    file.close();
+    demand(insist([&] { return system.replace(fresh, path); }), "write", path);
+  } catch (const Error&) {
+    system.remove_file(fresh);  // the reason is already on its way to the user
+    throw;
+  }
+  sync_folder(system, parent_of(path));
 }
 
 void remove_flat_folder(FileSystem& system, const std::string& path) {

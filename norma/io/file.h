@@ -47,6 +47,8 @@ class File final : public ByteSink {
   void read(std::uint64_t offset, std::span<std::byte> into) const;
   /// All of a regular file of at most `limit` bytes.
   std::string text(std::uint64_t limit) const;
+  /// Its first `bytes` as memory (norma/io/mapped_file.h); null where they have to be read.
+  const std::byte* map(std::uint64_t bytes) const;
 
   void write(Bytes bytes) override;
   void truncate(std::uint64_t bytes);
@@ -66,6 +68,12 @@ std::string parent_of(std::string_view path);                      // "." when t
 /// A name that stays in its folder: 1 to 255 bytes, no slash, no NUL, no leading dot.
 bool is_plain_file_name(std::string_view name);
 
+/// Whether something of that name is there; throws when the disk does not tell.
+bool is_there(FileSystem& system, const std::string& path);
+/// Removes a file; false when there was none. Durable only after sync_folder.
+bool remove_file(FileSystem& system, const std::string& path);
+/// Makes a folder and those above it that are absent, each durable.
+void make_folders(FileSystem& system, const std::string& path);
 /// Makes one folder and makes its entry durable; false when it was there already.
 bool make_folder(FileSystem& system, const std::string& path);
 /// After this, entries made, renamed or removed in the folder survive a loss of power.
@@ -73,6 +81,10 @@ void sync_folder(FileSystem& system, const std::string& path);
 /// In name order.
 std::vector<std::string> list_folder(FileSystem& system, const std::string& path);
 void rename(FileSystem& system, const std::string& from, const std::string& to);
+/// A file appears or changes whole or not at all: written beside its place, made durable, renamed.
+void replace_file(FileSystem& system, const std::string& path, std::string_view contents);
+/// Whether a name is that of a file beside its place, left by a replace_file() that was killed.
+bool left_by_replace_file(std::string_view name);
 /// Removes the files of a folder and the folder. It enters no folder inside: that would not be
 /// ours. Where a file or a link has that name, it alone is removed.
 void remove_flat_folder(FileSystem& system, const std::string& path);

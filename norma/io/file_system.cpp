@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -22,10 +23,16 @@ int flags_of(OpenAs how) {
   switch (how) {
     case OpenAs::read:
       return O_RDONLY | O_NONBLOCK;  // else opening a pipe waits for its writer
+    case OpenAs::stream:
+      return O_RDONLY;
+    case OpenAs::look:
+      return O_PATH;
     case OpenAs::create_new:
       return O_WRONLY | O_CREAT | O_EXCL;
     case OpenAs::shared:
       return O_RDWR | O_CREAT | O_NOFOLLOW;
+    case OpenAs::append:
+      return O_RDWR | O_CREAT | O_NOFOLLOW | O_APPEND;
     case OpenAs::folder:
       return O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
   }
@@ -45,6 +52,9 @@ class Disk final : public FileSystem {
   Answer read_at(int handle, std::uint64_t offset, std::span<std::byte> into) override {
     return answer(::pread(handle, into.data(), into.size(), static_cast<off_t>(offset)));
   }
+  Answer read_next(int handle, std::span<std::byte> into) override {
+    return answer(::read(handle, into.data(), into.size()));
+  }
   Answer truncate(int handle, std::uint64_t bytes) override {
     return answer(::ftruncate(handle, static_cast<off_t>(bytes)));
   }
@@ -61,6 +71,16 @@ class Disk final : public FileSystem {
     return got;
   }
 
+  Answer map(int handle, std::uint64_t bytes, const std::byte*& at) override {
+    void* memory = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, handle, 0);
+    if (memory == MAP_FAILED) return {.value = -1, .error = errno == ENODEV ? ENOTSUP : errno};
+    at = static_cast<const std::byte*>(memory);
+    return {};
+  }
+  void unmap(const std::byte* at, std::uint64_t bytes) override {
+    ::munmap(const_cast<std::byte*>(at), bytes);
+  }
+
   Answer rename(const std::string& from, const std::string& to) override {
     const Answer got =
         answer(::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE));
@@ -68,6 +88,10 @@ class Disk final : public FileSystem {
     // A file system without the flag. Looking first leaves a gap, which the run's lock closes.
     struct stat status {};
     if (::lstat(to.c_str(), &status) == 0) return {.value = -1, .error = EEXIST};
+    return answer(::rename(from.c_str(), to.c_str()));
+  }
+
+  Answer replace(const std::string& from, const std::string& to) override {
     return answer(::rename(from.c_str(), to.c_str()));
   }
 
@@ -108,6 +132,11 @@ class Disk final : public FileSystem {
 };
 
 }  // namespace
+
+Answer FileSystem::map(int /*handle*/, std::uint64_t /*bytes*/, const std::byte*& /*at*/) {
+  return {.value = -1, .error = ENOTSUP};
+}
+void FileSystem::unmap(const std::byte* /*at*/, std::uint64_t /*bytes*/) {}
 
 FileSystem& real_file_system() {
   static Disk disk;

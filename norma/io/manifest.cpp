@@ -1,8 +1,8 @@
 #include "norma/io/manifest.h"
 
 #include "norma/base/text.h"
-#include "norma/io/digest.h"
 #include "norma/io/file.h"
+#include "norma/io/seal.h"
 #include "norma/io/strict_json.h"
 
 namespace norma::io {
@@ -11,11 +11,6 @@ namespace {
 
 constexpr std::string_view kFormat = "norma-checkpoint";
 constexpr std::uint64_t kVersion = 1;
-
-std::string tail_of(std::string_view body) {
-  const Digest digest = digest_of(std::as_bytes(std::span(body.data(), body.size())));
-  return say(",\n  \"digest\": \"", digest.text(), "\"\n}\n");
-}
 
 ManifestFile read_file_entry(StrictJson& json, const std::string& name) {
   ManifestFile entry;
@@ -62,16 +57,11 @@ std::string text_of(const Manifest& manifest) {
                 "}");
     separator = ",";
   }
-  body += "\n  }";
-  return body + tail_of(body);
+  return sealed(body + "\n  }");
 }
 
 Manifest parse_manifest(std::string_view path, std::string_view text) {
-  const std::size_t tail = tail_of("").size();
-  const std::string_view body = text.substr(0, text.size() - std::min(tail, text.size()));
-  if (text.substr(body.size()) != tail_of(body)) {
-    throw Error(say(path, " does not match its own digest: it was cut off or changed."));
-  }
+  require_seal(path, text);
   Manifest manifest;
   StrictJson json{std::string(path), text};
   json.object([&](const std::string& key) {

@@ -15,8 +15,9 @@ namespace norma::kernels {
 /// Sizes and rules that forward and backward share.
 struct AttentionShape {
   Index batch;
-  Index queries;  // query tokens of a sequence
-  Index keys;     // key tokens; with a causal mask the last query sees the last key
+  Index queries;   // query tokens of a sequence
+  Index keys;      // key tokens; with a causal mask the last query sees the last key
+  Index key_rows;  // rows from a sequence's first key to the next one's: keys, or more in a cache
   Index heads;
   Index kv_heads;  // each serves heads / kv_heads query heads
   Index head_width;
@@ -42,7 +43,7 @@ template <class T>
 struct AttentionForward {
   AttentionShape shape;
   Rows<const T> q;       // (batch · queries, heads · head_width)
-  Rows<const T> k, v;    // (batch · keys, kv_heads · head_width)
+  Rows<const T> k, v;    // (batch · key_rows, kv_heads · head_width)
   const Wide<T>* head_factor;  // (heads)
   Rows<T> o;             // like q
   Wide<T>* lse;                // (batch, heads, queries): log of the softmax's denominator

@@ -21,6 +21,7 @@ struct CrossEntropyLoss {
   Wide<T>* partials;                  // (RowChunks(N).count, V) when dscale is wanted
   double* factors;              // (2, V) scratch when there is a scale
   double* losses;               // (N), not divided, 0 where ignored
+  std::int32_t* right;          // (N), 1 where a hard target ranks first; null: not wanted
   double scale_mult;
   double smoothing;
   double softcap;  // 0: none

@@ -3,13 +3,18 @@
 #include <cmath>
 
 #include "norma/base/text.h"
+#include "norma/models/kv_cache.h"
 #include "norma/ops/column_gain.h"
 #include "norma/tensor/plain.h"
 
 namespace norma {
 
-AttentionLayer::AttentionLayer(const Build& build, const BlockRule& rule, const std::string& prefix)
+AttentionLayer::AttentionLayer(const Build& build,
+                               const BlockRule& rule,
+                               Index layer,
+                               const std::string& prefix)
     : params_(build.params),
+      layer_(layer),
       value_scale_(build.value(build.scheme.scales.value)),
       out_scale_(build.value(build.scheme.scales.attn_out)) {
   const ModelSpec& model = build.spec;
@@ -85,10 +90,17 @@ Var AttentionLayer::apply(Tape& tape, Var x, const RopeTable* rope, const Pass& 
   if (q_gain_twice_) q = q_.apply_gain(tape, q);
   v = v_.apply(tape, v, pass.norm());
 
+  AttentionSpec spec = spec_;
+  if (pass.cache != nullptr) {
+    const KvCache::Layer all = pass.cache->append(layer_, k.value(), v.value());
+    k = tape.constant(all.keys);
+    v = tape.constant(all.values);
+    spec.keys = all.count;
+  }
   Var o = attention(q,
                     k,
                     v,
-                    spec_,
+                    spec,
                     {.temperature = watch(tape, params_, temperature_),
                      .log_scale = watch(tape, params_, log_scale_),
                      .lengths = pass.lengths});

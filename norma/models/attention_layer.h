@@ -11,7 +11,7 @@ namespace norma {
 
 class AttentionLayer {
  public:
-  AttentionLayer(const Build& build, const BlockRule& rule, const std::string& prefix);
+  AttentionLayer(const Build& build, const BlockRule& rule, Index layer, const std::string& prefix);
   AttentionLayer(const AttentionLayer&) = delete;
   AttentionLayer& operator=(const AttentionLayer&) = delete;
 
@@ -23,6 +23,7 @@ class AttentionLayer {
 
  private:
   ParamStore& params_;
+  Index layer_;
   AttentionSpec spec_;
   NormLayer::RopeUse rope_use_;
   NormLayer q_, k_, v_, inner_;

@@ -37,7 +37,7 @@ Block::Block(const Build& build, Index layer)
       dropout_(build.spec.dropout),
       drop_path_(drop_path_of(build.spec, layer)),
       attn_pre_(site_norm(build, layer, Site::attn_pre)),
-      attention_(build, build.scheme.block_at(layer, build.spec.layers), prefix_of(layer)),
+      attention_(build, build.scheme.block_at(layer, build.spec.layers), layer, prefix_of(layer)),
       attn_mid_(site_norm(build, layer, Site::attn_mid)),
       attn_layer_scale_(declare_layer_scale(build, layer, "attn")),
       attn_join_(build,

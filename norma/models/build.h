@@ -10,6 +10,8 @@
 
 namespace norma {
 
+class KvCache;
+
 /// A handle of ParamStore for something that may be absent.
 inline constexpr std::size_t kNoParam = static_cast<std::size_t>(-1);
 
@@ -37,12 +39,13 @@ struct Pass {
   bool recompute = false;  // blocks run again in backward instead of being kept
   std::uint64_t seed = 0;  // with step: who draws for dropout
   std::uint64_t step = 0;
-  Index offset = 0;                     // position of the first token
+  Index offset = 0;                     // position of the first token; a cache knows it itself
   Index first_sequence = 0;             // number of the first sequence in the batch of the step
   std::vector<Var>* streams = nullptr;  // takes the residual stream after each block, if given
+  KvCache* cache = nullptr;             // takes keys and values, and gives back all it holds
   Var lengths{};                        // set by the model: lengths of padded sequences, or absent
 
-  NormPass norm() const { return {training, lengths}; }
+  NormPass norm() const { return {training, lengths, offset}; }
 };
 
 inline Var watch(Tape& tape, ParamStore& params, std::size_t handle) {

@@ -3,12 +3,14 @@
 #include "norma/autograd/recompute.h"
 #include "norma/base/error.h"
 #include "norma/base/text.h"
+#include "norma/models/kv_cache.h"
 #include "norma/nn/init.h"
 #include "norma/ops/cross_entropy.h"
 #include "norma/ops/dropout.h"
 #include "norma/ops/embedding.h"
 #include "norma/ops/linear.h"
 #include "norma/ops/softcap.h"
+#include "norma/ops/views.h"
 
 namespace norma {
 
@@ -98,6 +100,18 @@ std::vector<NormLayer::Running*> Gpt::running() {
   return found;
 }
 
+std::vector<NamedTensor> Gpt::tensors() {
+  std::vector<NamedTensor> tensors;
+  for (const Param& param : params_.params()) {
+    tensors.push_back({param.name, params_.value(param)});
+  }
+  for (const NormLayer::Running* statistics : running()) {
+    tensors.push_back({statistics->name + ".running_mean", statistics->mean.tensor});
+    tensors.push_back({statistics->name + ".running_var", statistics->var.tensor});
+  }
+  return tensors;
+}
+
 Var Gpt::embedding_table(Tape& tape) const {
   return effective_weight(watch(tape, params_, tokens_),
                           watch(tape, params_, token_lengths_),
@@ -109,6 +123,14 @@ Var Gpt::hidden(
     Tape& tape, const Tensor& ids, const Pass& given, const Tensor& lengths, Var table) {
   Pass pass = given;
   if (lengths) pass.lengths = tape.constant(lengths);
+  if (pass.cache != nullptr) {
+    if (tape.recording()) {
+      throw RequestError(
+          "a pass with a cache has no gradient: keys that were kept have none. Evaluate it.");
+    }
+    pass.cache->require_fits(spec_, ids.shape.rows());
+    pass.offset = pass.cache->filled();
+  }
   const Index last = ids.shape.cols() + pass.offset;
   if (last > spec_.context) {
     throw RequestError(
@@ -149,6 +171,7 @@ Var Gpt::hidden(
     at = blocks_[i].run(tape, at, next, rope, pass);
     if (pass.streams != nullptr) pass.streams->push_back(at.x);
   }
+  if (pass.cache != nullptr) pass.cache->advance(ids.shape.cols());
   return at.normed;
 }
 
@@ -174,26 +197,45 @@ GptLoss Gpt::loss(Tape& tape,
                                                    .z_loss = loss.z_loss,
                                                    .tokens = loss.tokens,
                                                    .scale_mult = vector ? logits_.gain_mult() : 1,
-                                                   .precondition = loss.precondition});
-  return {result.loss, result.token_losses};
+                                                   .precondition = loss.precondition,
+                                                   .count_right = loss.count_right});
+  return {result.loss, result.token_losses, result.right};
 }
 
 Var Gpt::logits(Tape& tape, const Tensor& ids, const Pass& pass, const Tensor& lengths) {
   const Var table = embedding_table(tape);
-  Var z = raw_logits(tape, hidden(tape, ids, pass, lengths, table), table);
-  z = logits_.apply(tape, z, pass.norm());
+  return logits_of(tape, hidden(tape, ids, pass, lengths, table), table, pass);
+}
+
+Var Gpt::next_logits(Tape& tape, const Tensor& ids, const Pass& pass) {
+  const Var table = embedding_table(tape);
+  Var h = hidden(tape, ids, pass, {}, table);
+  const Index before = (ids.shape.cols() - 1) * spec_.width;
+  if (before > 0) {
+    // A sequence as one long row: the last token is its last columns.
+    const Var long_rows = reshape(h, {ids.shape.rows(), 1, before + spec_.width});
+    h = split_columns(long_rows, {before, spec_.width})[1];
+  }
+  return logits_of(tape, h, table, pass);
+}
+
+Var Gpt::logits_of(Tape& tape, Var h, Var table, const Pass& pass) const {
+  const Var z = logits_.apply(tape, raw_logits(tape, h, table), pass.norm());
   return logit_softcap_ > 0 ? softcap(z, {.cap = logit_softcap_}) : z;
 }
 
 double Gpt::flops_per_token(Index tokens) const {
-  Index multiplied = 0;
+  double multiplied = 0;
   for (const Param& param : params_.params()) {
     const bool looked_up = param.tags.kind == ParamClass::position ||
                            (param.tags.kind == ParamClass::embedding && !spec_.tied);
-    if (!looked_up) multiplied += param.count();
+    if (!looked_up) multiplied += static_cast<double>(param.count());
   }
-  const Index attention = 12 * spec_.layers * spec_.heads * spec_.head() * tokens;
-  return 6 * static_cast<double>(multiplied) + static_cast<double>(attention);
+  double attention = 12;
+  for (const Index factor : {spec_.layers, spec_.heads, spec_.head(), tokens}) {
+    attention *= static_cast<double>(factor);
+  }
+  return 6 * multiplied + attention;
 }
 
 }  // namespace norma

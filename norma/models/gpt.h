@@ -12,13 +12,21 @@ namespace norma {
 struct LossSpec {
   double smoothing = 0;
   double z_loss = 0;
-  double tokens = 0;        // what the sum is divided by; 0: the tokens that are not ignored
-  double precondition = 0;  // logit gradient preconditioning
+  double tokens = 0;         // what the sum is divided by; 0: the tokens that are not ignored
+  double precondition = 0;   // logit gradient preconditioning
+  bool count_right = false;  // see GptLoss::right
 };
 
 struct GptLoss {
   Var loss;          // (1)
   Var token_losses;  // (B·T), not divided
+  Var right;         // (B·T) i32: 1 where the target is the likeliest token; where asked for
+};
+
+/// A parameter or a statistic under the name that files give it.
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
 };
 
 class Gpt {
@@ -44,6 +52,8 @@ class Gpt {
                const Tensor& lengths = {});
   /// Logits (B, T, V), after the logits site.
   Var logits(Tape& tape, const Tensor& ids, const Pass& pass, const Tensor& lengths = {});
+  /// Logits (B, 1, V) after the last token alone: what comes next.
+  Var next_logits(Tape& tape, const Tensor& ids, const Pass& pass);
 
   /// 6N + 12·L·H·D·T floating-point operations a token; N counts what multiplies activations: no
   /// position table, and the embedding only where it is the head.
@@ -55,12 +65,15 @@ class Gpt {
   const std::vector<std::string>& warnings() const { return warnings_; }
   /// Statistics that a checkpoint keeps besides parameters.
   std::vector<NormLayer::Running*> running();
+  /// Parameters and these statistics: everything that the model needs to compute again.
+  std::vector<NamedTensor> tensors();
 
  private:
   /// The final hidden state, normalized: what the head multiplies.
   Var hidden(Tape& tape, const Tensor& ids, const Pass& pass, const Tensor& lengths, Var table);
   Var embedding_table(Tape& tape) const;
   Var raw_logits(Tape& tape, Var h, Var table) const;
+  Var logits_of(Tape& tape, Var h, Var table, const Pass& pass) const;
 
   ModelSpec spec_;
   Scheme scheme_;

@@ -77,8 +77,9 @@ struct ModelSpec {
   template <class F>
   void fields(F&& f) {
     constexpr double kMost = 1 << 20;
+    constexpr double kDeepest = 1024;  // the deepest published has 1000 (DeepNet)
     f("family", family, "kind of model");
-    f("layers", layers, "blocks", Range{1, 4096});
+    f("layers", layers, "blocks", Range{1, kDeepest});
     f("width", width, "residual stream d", Range{1, kMost});
     f("heads", heads, "query heads", Range{1, 4096});
     f("kv_heads", kv_heads, "key and value heads; 0: as many as heads", Range{0, 4096});

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <mutex>
 
 #include "norma/base/error.h"
 #include "norma/base/text.h"
@@ -44,12 +46,10 @@ std::vector<Entry> expand_decay(const Entry& entry, const std::string& prefix) {
   const std::vector<std::string> rules = {"nanogpt", "timm", "all_but_embeddings", "none"};
   if (std::find(rules.begin(), rules.end(), rule) == rules.end()) {
     throw RequestError(say("decay must be nanogpt, timm, all_but_embeddings or none, got \"",
-                           rule,
+                           text_start(rule),
                            "\" (",
                            entry.origin,
-                           "). Did you mean ",
-                           nearest_word(rule, rules),
-                           "?"));
+                           ")."));
   }
   std::vector<Entry> expanded;
   for (const auto& [word, kind] : Words<ParamClass>::kAll) {
@@ -116,6 +116,17 @@ void overlay(Settings& under, const Settings& over) {
   }
 }
 
+/// A built-in scheme is parsed when it is first asked for: a sweep reads thousands of recipes.
+Settings parsed(const BuiltinScheme& scheme) {
+  static std::mutex lock;
+  static std::map<std::string_view, Settings> known;
+  const std::lock_guard guard(lock);
+  const auto hit = known.find(scheme.name);
+  if (hit != known.end()) return hit->second;
+  const std::string file = say("schemes/", scheme.name, ".toml");
+  return known.emplace(scheme.name, Settings::from_toml(scheme.toml, file)).first->second;
+}
+
 Settings load(const std::string& name) {
   if (name.ends_with(".toml")) {
     Settings file = Settings::from_file(name);
@@ -125,13 +136,11 @@ Settings load(const std::string& name) {
   }
   const std::string wanted = name == "dnt" ? "dnt-s5" : name;
   for (const BuiltinScheme& scheme : builtin_schemes()) {
-    if (scheme.name == wanted) {
-      return Settings::from_toml(scheme.toml, say("schemes/", wanted, ".toml"));
-    }
+    if (scheme.name == wanted) return parsed(scheme);
   }
   const std::string near = nearest_word(name, scheme_names());
   throw RequestError(say("there is no scheme ",
-                         name,
+                         text_start(name),
                          ".",
                          near.empty() ? "" : say(" Did you mean ", near, "?"),
                          " See norma schemes."));

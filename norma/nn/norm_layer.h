@@ -28,8 +28,9 @@ struct NormPlace {
 /// How a norm is applied now.
 struct NormPass {
   bool training = true;
-  Var lengths{};  // i32 (B), or absent: tokens after the length are padding and count in no
-                  // statistic
+  Var lengths{};     // i32 (B), or absent: tokens after the length are padding and count in no
+                     // statistic
+  Index offset = 0;  // position of the first token, for statistics by position
 };
 
 class NormLayer {

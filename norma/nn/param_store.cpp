@@ -1,6 +1,7 @@
 #include "norma/nn/param_store.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "norma/base/error.h"
 #include "norma/base/text.h"
@@ -12,6 +13,8 @@ namespace {
 
 // Leaves start on a cache line for f32 and wider types.
 constexpr Index kGrain = static_cast<Index>(kAlignment / sizeof(float));
+// Bytes of all of them are counted in 64 bits.
+constexpr Index kMost = std::numeric_limits<Index>::max() / 16;
 
 }  // namespace
 
@@ -26,13 +29,16 @@ std::size_t ParamStore::add_fused(std::span<const ParamSpec> parts) {
   Index offset = total_;
   const bool vectors = parts.begin()->shape.rank() == 1;
   const Index cols = parts.begin()->shape.cols();
-  std::vector<std::string> names;
-  for (const Param& other : params_) names.push_back(other.name);
   for (const ParamSpec& part : parts) {  // check all before declaring any
-    if (std::find(names.begin(), names.end(), part.name) != names.end()) {
+    const auto same = [&](const ParamSpec& other) { return other.name == part.name; };
+    if (names_.contains(part.name) || std::count_if(parts.begin(), parts.end(), same) > 1) {
       throw RequestError(say("two parameters are named ", part.name, "."));
     }
-    names.push_back(part.name);
+    if (part.shape.count() > kMost - length - offset) {
+      throw RequestError(
+          say("the model has too many parameters to count: ", part.name, " is one too many."));
+    }
+    length += part.shape.count();
     const bool fits =
         vectors ? part.shape.rank() == 1 : part.shape.rank() == 2 && part.shape.cols() == cols;
     if (parts.size() > 1 && !fits) {
@@ -43,10 +49,10 @@ std::size_t ParamStore::add_fused(std::span<const ParamSpec> parts) {
     }
   }
   for (const ParamSpec& part : parts) {
+    names_.insert(part.name);
     params_.push_back({part.name, part.shape, part.tags, offset, leaf, part.start});
     offset += part.shape.count();
     rows += part.shape.rows();
-    length += part.shape.count();
   }
   leaf_shapes_.push_back(parts.size() == 1 ? parts.begin()->shape
                          : vectors         ? Shape{length}

@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "norma/autograd/var.h"
@@ -75,6 +76,7 @@ class ParamStore {
   Tensor flat(const Buffer& buffer) const;
 
   std::vector<Param> params_;
+  std::unordered_set<std::string> names_;
   std::vector<Shape> leaf_shapes_;
   std::deque<Leaf> leaves_;
   Buffer values_;

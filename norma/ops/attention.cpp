@@ -57,6 +57,17 @@ kernels::AttentionShape shape_of(
                      k.shape().text());
   }
   require_shape(kOp, "v", v, k.shape());
+  const Index keys = spec.keys == 0 ? k.shape()[1] : spec.keys;
+  if (keys < q.shape()[1] || keys > k.shape()[1]) {
+    throw RequestError(say(kOp,
+                           ": keys must lie in [",
+                           q.shape()[1],
+                           ", ",
+                           k.shape()[1],
+                           "], from the queries to the rows of k, got ",
+                           keys,
+                           "."));
+  }
   if (extras.temperature && !(extras.temperature.shape() == Shape{1})) {
     require_shape(kOp, "temperature", extras.temperature, {spec.heads});
   }
@@ -67,10 +78,11 @@ kernels::AttentionShape shape_of(
   if (!(spec.softcap >= 0)) {
     throw RequestError(say(kOp, ": softcap must be 0 (none) or positive, got ", spec.softcap, "."));
   }
-  check_lengths(extras.lengths, batch, k.shape()[1]);
+  check_lengths(extras.lengths, batch, keys);
   return {.batch = batch,
           .queries = q.shape()[1],
-          .keys = k.shape()[1],
+          .keys = keys,
+          .key_rows = k.shape()[1],
           .heads = spec.heads,
           .kv_heads = kv_heads,
           .head_width = width,

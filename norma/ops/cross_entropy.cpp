@@ -47,6 +47,7 @@ Index count_tokens(Var logits, Var targets) {
   if (targets.shape().count() != row_count) {
     throw ShapeError(kOp, "targets", say("(N) with N = ", row_count), targets.shape().text());
   }
+  if (planning()) return row_count;
   const std::int32_t* ids = elements<const std::int32_t>(targets);
   Index counted = 0;
   for (Index r = 0; r < row_count; ++r) {
@@ -99,6 +100,9 @@ CrossEntropyResult cross_entropy(Var logits, Var targets, Var scale, CrossEntrop
   require_shape(kOp, "scale", scale, {classes});
   check_spec(spec, scale);
   const bool hard = targets.dtype() == DType::i32;
+  if (spec.count_right && !hard) {
+    throw RequestError(say(kOp, ": count_right needs targets that are ids (i32)."));
+  }
   if (!hard) check_soft(logits, targets);
   const double tokens = divisor_of(spec, hard ? count_tokens(logits, targets) : row_count);
 
@@ -106,6 +110,7 @@ CrossEntropyResult cross_entropy(Var logits, Var targets, Var scale, CrossEntrop
   const DType dtype = logits.dtype();
   const Var loss = tape.output({1}, dtype);
   const Var token_losses = tape.output({row_count}, dtype);
+  const Var right = spec.count_right ? tape.output({row_count}, DType::i32) : Var{};
   // Without a wish for gradients the logits stay as they are.
   const bool scale_wanted = tape.recording() && scale.needs_grad();
   const bool wanted_at_all = scale_wanted || (tape.recording() && logits.needs_grad());
@@ -131,6 +136,7 @@ CrossEntropyResult cross_entropy(Var logits, Var targets, Var scale, CrossEntrop
                        .partials = elements<Wide<T>>(partials.tensor()),
                        .factors = elements<double>(factors.tensor()),
                        .losses = elements<double>(losses.tensor()),
+                       .right = elements<std::int32_t>(right),
                        .scale_mult = spec.scale_mult,
                        .smoothing = spec.smoothing,
                        .softcap = spec.softcap,
@@ -157,7 +163,7 @@ CrossEntropyResult cross_entropy(Var logits, Var targets, Var scale, CrossEntrop
     }
     put_scaled(b, scale, dscale, upstream);
   });
-  return {loss, token_losses};
+  return {loss, token_losses, right};
 }
 
 }  // namespace norma

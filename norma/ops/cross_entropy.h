@@ -6,17 +6,20 @@
 namespace norma {
 
 struct CrossEntropySpec {
-  double smoothing = 0;     // ε: t = (1 − ε)·target + ε/V
-  double softcap = 0;       // C: z = C·tanh(z0/C); 0: none
-  double z_loss = 0;        // ζ·lse²
-  double tokens = 0;        // what the sum is divided by; 0: the tokens that are not ignored
-  double scale_mult = 1;    // s_z = scale_mult · stored scale (s_init / s_scale)
-  double precondition = 0;  // q > 0: Logit Gradient Preconditioning, see below
+  double smoothing = 0;      // ε: t = (1 − ε)·target + ε/V
+  double softcap = 0;        // C: z = C·tanh(z0/C); 0: none
+  double z_loss = 0;         // ζ·lse²
+  double tokens = 0;         // what the sum is divided by; 0: the tokens that are not ignored
+  double scale_mult = 1;     // s_z = scale_mult · stored scale (s_init / s_scale)
+  double precondition = 0;   // q > 0: Logit Gradient Preconditioning, see below
+  bool count_right = false;  // say which targets rank first; they must be ids
 };
 
 struct CrossEntropyResult {
   Var loss;          // (1)
   Var token_losses;  // (N), no gradient, not divided; 0 where ignored
+  Var right;         // (N) i32, 1 where the target has the largest z (of equal ones the lowest id),
+                     // else 0; absent unless asked for
 };
 
 /// z0 = s_z·u,  z = C·tanh(z0/C) or z0,  lse = log Σ exp z

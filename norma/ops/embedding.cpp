@@ -11,6 +11,7 @@ namespace {
 constexpr std::string_view kOp = "embedding";
 
 void require_ids(const Tensor& ids, Index vocabulary) {
+  if (planning()) return;
   const auto in = rows<const std::int32_t>(ids);
   for (Index r = 0; r < in.rows; ++r) {
     for (Index t = 0; t < in.cols; ++t) {

@@ -26,6 +26,7 @@ void RopeTable::reserve(Index positions) {
   cosine_ = OwnedTensor({positions, pairs}, dtype_);
   sine_ = OwnedTensor({positions, pairs}, dtype_);
   positions_ = positions;
+  if (planning()) return;
   const auto angle = [&](Index p, Index j) {
     const double exponent = -2.0 * static_cast<double>(j) / static_cast<double>(spec_.head);
     return static_cast<double>(p) * std::pow(spec_.base, exponent);

@@ -36,9 +36,7 @@ double norm_of(const Tensor& grads, const Buffer& partials) {
 GlobalNorm::GlobalNorm(const ParamStore& params)
     : partials_(partials_for(params.grads().count())) {}
 
-double GlobalNorm::operator()(const ParamStore& params) const {
-  return norm_of(params.grads(), partials_);
-}
+double GlobalNorm::of(const Tensor& flat) const { return norm_of(flat, partials_); }
 
 double clip_factor(double norm, double max_norm) {
   return max_norm == 0 ? 1 : std::min(1.0, max_norm / (norm + 1e-6));

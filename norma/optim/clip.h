@@ -11,7 +11,9 @@ class GlobalNorm {
  public:
   explicit GlobalNorm(const ParamStore& params);
   /// |g| over all parameters; the same bits for any thread count.
-  double operator()(const ParamStore& params) const;
+  double operator()(const ParamStore& params) const { return of(params.grads()); }
+  /// The same for the values: a flat buffer of the same store.
+  double of(const Tensor& flat) const;
 
  private:
   Buffer partials_;

@@ -6,6 +6,8 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
+#include "norma/tensor/planning.h"
+
 namespace norma {
 
 namespace {
@@ -13,6 +15,10 @@ namespace {
 // Chunks double from small to large, so that a check of one op stays cheap and a model needs few.
 constexpr std::size_t kFirstChunkBytes = std::size_t{1} << 18;
 constexpr std::size_t kLargestChunkBytes = std::size_t{1} << 26;
+// A plan only reserves addresses, and asking for each chunk would take most of its time.
+constexpr std::size_t kLargestPlannedChunkBytes = std::size_t{1} << 32;
+constexpr std::size_t kPlannedBlocks = 16;  // of a large block, in one chunk
+constexpr std::size_t kLargeBlockBytes = std::size_t{1} << 38;
 
 // Under AddressSanitizer a block ends in a poisoned line and a free block is poisoned, so an access
 // beyond a tensor is caught although tensors share one chunk.
@@ -50,10 +56,13 @@ void* Arena::bump(std::size_t bytes) {
   }
   if (chunk == chunks_.size()) {
     const std::size_t regular =
-        std::min(kFirstChunkBytes << std::min<std::size_t>(chunks_.size(), 16), kLargestChunkBytes);
-    chunks_.emplace_back(std::max(bytes, regular), device_);  // may throw: nothing has changed yet
+        std::min(kFirstChunkBytes << std::min<std::size_t>(chunks_.size(), 16),
+                 planning() ? kLargestPlannedChunkBytes : kLargestChunkBytes);
+    const std::size_t wanted =
+        planning() && bytes < kLargeBlockBytes ? kPlannedBlocks * bytes : bytes;
+    chunks_.emplace_back(std::max(wanted, regular), device_);  // may throw: nothing has changed yet
     used_.push_back(0);
-    forbid(chunks_.back().data(), chunks_.back().bytes());
+    if (!planning()) forbid(chunks_.back().data(), chunks_.back().bytes());
   }
   chunk_ = chunk;
   offset_ = offset + bytes;

@@ -13,8 +13,10 @@ namespace {
 
 using Merges = std::vector<std::pair<std::string, std::string>>;
 
-std::string symbol_of_id(int id) {
-  return spell(std::string(1, static_cast<char>(byte_of_id(id))));
+bool is_byte_symbol(std::string_view piece) {
+  constexpr std::size_t kLongest = 2;  // bytes of UTF-8
+  const auto bytes = piece.size() <= kLongest ? unspell(piece) : std::nullopt;
+  return bytes && bytes->size() == 1;
 }
 
 /// "a b": exactly one space, something on both sides.
@@ -49,17 +51,18 @@ Merges parse_merges(std::string_view file, std::string_view text) {
 BpeModel read_merges(std::string_view file, std::string_view text) {
   BpeParts parts;
   parts.merges = parse_merges(file, text);
-  std::set<std::string> known;
-  for (int id = 0; id < 256; ++id) {
-    parts.vocabulary.emplace_back(symbol_of_id(id), id);
-    known.insert(symbol_of_id(id));
-  }
+  parts.vocabulary.reserve(256 + parts.merges.size());
+  for (int id = 0; id < 256; ++id) parts.vocabulary.emplace_back(symbol_of_id(id), id);
+  std::set<std::string> made;
+  const auto known = [&](const std::string& piece) {
+    return is_byte_symbol(piece) || made.contains(piece);
+  };
   for (std::size_t i = 0; i < parts.merges.size(); ++i) {
     const auto& [left, right] = parts.merges[i];
-    if (!known.contains(left) || !known.contains(right)) {
+    if (!known(left) || !known(right)) {
       throw Error(say(file, ": merge ", i + 1, " joins a piece that no merge before it makes."));
     }
-    known.insert(left + right);
+    made.insert(left + right);
     parts.vocabulary.emplace_back(left + right, static_cast<std::int64_t>(256 + i));
   }
   parts.specials.emplace_back(kEndOfText, static_cast<std::int64_t>(parts.vocabulary.size()));
@@ -70,7 +73,6 @@ BpeModel read_vocab_and_merges(const NamedText& vocab, const NamedText& merges) 
   BpeParts parts;
   parts.merges = parse_merges(merges.file, merges.text);
   std::set<std::string> made;
-  for (int id = 0; id < 256; ++id) made.insert(symbol_of_id(id));
   for (const auto& [left, right] : parts.merges) made.insert(left + right);
   const JsonValue json = parse_json(vocab.file, vocab.text);
   if (json.kind != JsonValue::Kind::object) {
@@ -80,7 +82,8 @@ BpeModel read_vocab_and_merges(const NamedText& vocab, const NamedText& merges) 
     if (member.value.kind != JsonValue::Kind::integer) {
       throw Error(say(vocab.file, ": an id must be a whole number."));
     }
-    auto& list = made.contains(member.key) ? parts.vocabulary : parts.specials;
+    const bool ordinary = is_byte_symbol(member.key) || made.contains(member.key);
+    auto& list = ordinary ? parts.vocabulary : parts.specials;
     list.emplace_back(member.key, member.value.integer);
   }
   return build_model(vocab.file, "bpe", parts);
@@ -167,10 +170,11 @@ class TokenizerJson {
                                                         const JsonValue& merge) {
     if (merge.kind == JsonValue::Kind::string) return parse_merge(where, merge.text);
     const auto is_piece = [](const JsonValue& v) {
-      return v.kind == JsonValue::Kind::string && !v.text.empty();
+      return v.kind == JsonValue::Kind::string && !v.text.empty() &&
+             v.text.find(' ') == std::string::npos;  // the older form could not hold it
     };
     if (merge.items.size() != 2 || !is_piece(merge.items[0]) || !is_piece(merge.items[1])) {
-      throw Error(say(where, " must be two pieces."));
+      throw Error(say(where, " must be two pieces without spaces."));
     }
     return {merge.items[0].text, merge.items[1].text};
   }

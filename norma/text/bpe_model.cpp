@@ -6,6 +6,7 @@
 
 #include "norma/base/error.h"
 #include "norma/base/text.h"
+#include "norma/io/digest.h"
 #include "norma/text/byte_alphabet.h"
 #include "norma/text/words.h"
 
@@ -121,9 +122,18 @@ class Builder {
 
   void require_every_byte() const {
     for (int id = 0; id < 256; ++id) {
-      const std::string symbol = spell(std::string(1, static_cast<char>(byte_of_id(id))));
-      if (!ids_.contains(symbol)) refuse("the byte ", shown(symbol), " has no id");
+      const std::string& symbol = symbol_of_id(id);
+      const auto hit = ids_.find(symbol);
+      if (hit == ids_.end()) refuse("the byte ", shown(symbol), " has no id");
+      // A special token stands for its text, so one that is spelled like a byte takes its place.
+      if (bytes_of(hit->second) != std::string(1, static_cast<char>(byte_of_id(id)))) {
+        refuse("the byte ", shown(symbol), " has the id of a special token");
+      }
     }
+  }
+
+  const std::string& bytes_of(std::int64_t id) const {
+    return model_.pieces[static_cast<std::size_t>(id)];
   }
 
   Id id_of(const std::string& piece, std::size_t merge) const {
@@ -140,6 +150,9 @@ class Builder {
     for (std::size_t i = 0; i < parts_.merges.size(); ++i) {
       const auto& [left, right] = parts_.merges[i];
       const Merge merge = {id_of(left, i), id_of(right, i), id_of(left + right, i)};
+      if (bytes_of(merge.result) != bytes_of(merge.left) + bytes_of(merge.right)) {
+        refuse("merge ", i + 1, " has to do with a special token, which stands for other bytes");
+      }
       if (!seen.emplace(merge.left, merge.right).second) {
         refuse("merge ", i + 1, " joins ", shown(left), " and ", shown(right), " a second time");
       }
@@ -158,6 +171,40 @@ class Builder {
 
 BpeModel build_model(std::string_view file, std::string name, const BpeParts& parts) {
   return Builder(file, std::move(name), parts).build();
+}
+
+BpeModel byte_model() {
+  BpeModel model;
+  model.name = "byte";
+  for (int byte = 0; byte < 256; ++byte) model.pieces.emplace_back(1, static_cast<char>(byte));
+  return model;
+}
+
+std::string fingerprint_of(const BpeModel& model) {
+  io::Hasher hasher;
+  // Every part goes in with its length, so that moving a boundary changes the digest.
+  const auto add = [&](std::string_view part) {
+    const std::uint64_t size = part.size();
+    hasher.add(std::as_bytes(std::span(&size, 1)));
+    hasher.add(std::as_bytes(std::span(part)));
+  };
+  const auto add_number = [&](std::uint64_t number) {
+    hasher.add(std::as_bytes(std::span(&number, 1)));
+  };
+  add("byte-pair encoding, GPT-2's words");
+  add_number(model.pieces.size());
+  for (const std::string& piece : model.pieces) add(piece);
+  add_number(model.merges.size());
+  for (const Merge& merge : model.merges) {
+    add_number((static_cast<std::uint64_t>(merge.left) << 32) |
+               static_cast<std::uint32_t>(merge.right));
+  }
+  add_number(model.specials.size());
+  for (const SpecialToken& special : model.specials) {
+    add_number(static_cast<std::uint64_t>(special.id));
+  }
+  constexpr std::size_t kDigits = 16;
+  return hasher.digest().text().substr(0, kDigits);
 }
 
 }  // namespace norma::text

@@ -41,6 +41,13 @@ struct BpeParts {
 /// text could not be cut safely then).
 BpeModel build_model(std::string_view file, std::string name, const BpeParts& parts);
 
+/// Bytes alone: a byte is its own id, and nothing merges.
+BpeModel byte_model();
+
+/// 16 hexadecimal digits over pieces, merges and special tokens: they tell vocabularies apart, and
+/// do not stop a forger.
+std::string fingerprint_of(const BpeModel& model);
+
 /// Most ids a vocabulary may have.
 inline constexpr std::int64_t kMostIds = std::int64_t{1} << 24;
 

@@ -5,7 +5,7 @@
 
 #include "norma/base/threads.h"
 #include "norma/base/types.h"
-#include "norma/text/fingerprint.h"
+#include "norma/text/bpe_files.h"
 #include "norma/text/merger.h"
 #include "norma/text/word_cache.h"
 
@@ -16,23 +16,6 @@ namespace {
 // Long inputs are encoded in parts of about this size; small enough to share out evenly, large
 // enough that a part's start costs nothing.
 constexpr std::size_t kPartBytes = std::size_t{256} << 10;
-
-std::string fingerprint_of(const BpeModel& model) {
-  Fingerprint print;
-  print.add("byte-pair encoding, GPT-2's words");
-  print.add(model.pieces.size());
-  for (const std::string& piece : model.pieces) print.add(piece);
-  print.add(model.merges.size());
-  for (const Merge& merge : model.merges) {
-    print.add((static_cast<std::uint64_t>(merge.left) << 32) |
-              static_cast<std::uint32_t>(merge.right));
-  }
-  print.add(model.specials.size());
-  for (const SpecialToken& special : model.specials) {
-    print.add(static_cast<std::uint64_t>(special.id));
-  }
-  return print.text();
-}
 
 /// Cuts at safe places only, so the parts have the words of the whole.
 std::vector<std::string_view> parts_of(std::string_view bytes) {
@@ -104,6 +87,8 @@ BpeTokenizer::BpeTokenizer(BpeModel model)
 
 BpeTokenizer::~BpeTokenizer() = default;
 
+std::string BpeTokenizer::json() const { return tokenizer_json(model_); }
+
 const SpecialToken* BpeTokenizer::special_at(std::string_view bytes, std::size_t at) const {
   for (const SpecialToken* special : specials_by_byte_[static_cast<std::uint8_t>(bytes[at])]) {
     if (bytes.compare(at, special->text.size(), special->text) == 0) return special;
@@ -145,6 +130,7 @@ void BpeTokenizer::encode_part(std::string_view bytes,
                                Specials specials,
                                std::vector<Id>& ids) const {
   const Lease scratch(*this);
+  (*scratch).cache.expect(bytes.size());
   if (specials == Specials::as_text || model_.specials.empty()) {
     encode_words(bytes, *scratch, ids);
     return;

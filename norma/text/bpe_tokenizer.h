@@ -24,6 +24,7 @@ class BpeTokenizer final : public Tokenizer {
   Id vocab_size() const override { return static_cast<Id>(model_.pieces.size()); }
   const std::vector<SpecialToken>& special_tokens() const override { return model_.specials; }
   std::string fingerprint() const override { return fingerprint_; }
+  std::string json() const override;
   void encode_into(std::string_view bytes, Specials specials, std::vector<Id>& ids) const override;
   void decode_into(std::span<const Id> ids, std::string& bytes) const override;
 

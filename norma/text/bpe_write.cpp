@@ -1,8 +1,8 @@
 // The writing half of norma/text/bpe_files.h. The layout is that of Hugging Face's own files, one
 // entry a line, so that two vocabularies can be compared with diff.
 
-#include "norma/base/json_value.h"
 #include "norma/base/text.h"
+#include "norma/io/strict_json.h"
 #include "norma/text/bpe_files.h"
 #include "norma/text/byte_alphabet.h"
 
@@ -23,7 +23,7 @@ std::vector<std::string> spelled_pieces(const BpeModel& model) {
 std::string vocabulary(const std::vector<std::string>& pieces, std::string_view indent) {
   std::string text = "{";
   for (std::size_t id = 0; id < pieces.size(); ++id) {
-    text += say(id == 0 ? "\n" : ",\n", indent, "  ", json_quoted(pieces[id]), ": ", id);
+    text += say(id == 0 ? "\n" : ",\n", indent, "  ", io::json_string(pieces[id]), ": ", id);
   }
   return text + say("\n", indent, "}");
 }
@@ -43,7 +43,7 @@ std::string tokenizer_json(const BpeModel& model) {
                 "    {\"id\": ",
                 model.specials[i].id,
                 ", \"content\": ",
-                json_quoted(model.specials[i].text),
+                io::json_string(model.specials[i].text),
                 ", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "
                 "\"normalized\": false, \"special\": true}");
   }
@@ -68,9 +68,9 @@ std::string tokenizer_json(const BpeModel& model) {
   for (std::size_t i = 0; i < model.merges.size(); ++i) {
     text += say(i == 0 ? "\n" : ",\n",
                 "      ",
-                json_quoted(say(pieces[static_cast<std::size_t>(model.merges[i].left)],
-                                " ",
-                                pieces[static_cast<std::size_t>(model.merges[i].right)])));
+                io::json_string(say(pieces[static_cast<std::size_t>(model.merges[i].left)],
+                                    " ",
+                                    pieces[static_cast<std::size_t>(model.merges[i].right)])));
   }
   return text + "\n    ]\n  }\n}\n";
 }

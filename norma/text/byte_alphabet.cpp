@@ -1,6 +1,7 @@
 #include "norma/text/byte_alphabet.h"
 
 #include <array>
+#include <vector>
 
 namespace norma::text {
 
@@ -39,6 +40,17 @@ constexpr Alphabet kAlphabet = make_alphabet();
 }  // namespace
 
 std::uint8_t byte_of_id(int id) { return kAlphabet.byte_of_id.at(static_cast<std::size_t>(id)); }
+
+const std::string& symbol_of_id(int id) {
+  static const std::vector<std::string> kSymbols = [] {
+    std::vector<std::string> symbols;
+    for (const std::uint8_t byte : kAlphabet.byte_of_id) {
+      symbols.push_back(spell(std::string(1, static_cast<char>(byte))));
+    }
+    return symbols;
+  }();
+  return kSymbols.at(static_cast<std::size_t>(id));
+}
 
 std::string spell(std::string_view bytes) {
   std::string spelled;

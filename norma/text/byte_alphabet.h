@@ -13,6 +13,8 @@ namespace norma::text {
 
 /// The byte with that id, 0 to 255.
 std::uint8_t byte_of_id(int id);
+/// And how it is spelled.
+const std::string& symbol_of_id(int id);
 
 /// "\n the" is "ĊĠthe", in UTF-8.
 std::string spell(std::string_view bytes);

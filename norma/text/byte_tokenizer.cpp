@@ -1,14 +1,11 @@
 #include "norma/text/byte_tokenizer.h"
 
-#include "norma/text/fingerprint.h"
+#include "norma/text/bpe_files.h"
 
 namespace norma::text {
 
-std::string ByteTokenizer::fingerprint() const {
-  Fingerprint print;
-  print.add(name());
-  return print.text();
-}
+std::string ByteTokenizer::fingerprint() const { return fingerprint_of(byte_model()); }
+std::string ByteTokenizer::json() const { return tokenizer_json(byte_model()); }
 
 void ByteTokenizer::encode_into(std::string_view bytes,
                                 Specials /*specials*/,

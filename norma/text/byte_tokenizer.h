@@ -1,4 +1,4 @@
-// 256 ids: a byte is its own id. No special tokens, no file.
+// 256 ids: a byte is its own id. No special tokens.
 #pragma once
 
 #include "norma/text/tokenizer.h"
@@ -11,6 +11,7 @@ class ByteTokenizer final : public Tokenizer {
   Id vocab_size() const override { return 256; }
   const std::vector<SpecialToken>& special_tokens() const override { return no_specials_; }
   std::string fingerprint() const override;
+  std::string json() const override;
   void encode_into(std::string_view bytes, Specials specials, std::vector<Id>& ids) const override;
   void decode_into(std::span<const Id> ids, std::string& bytes) const override;
 

@@ -5,10 +5,11 @@
 
 #include "norma/base/error.h"
 #include "norma/base/text.h"
+#include "norma/io/cache_folder.h"
+#include "norma/io/file.h"
 #include "norma/text/bpe_files.h"
 #include "norma/text/bpe_tokenizer.h"
 #include "norma/text/byte_tokenizer.h"
-#include "norma/text/files.h"
 
 namespace norma::text {
 
@@ -18,11 +19,15 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kLargestFile = std::size_t{256} << 20;
 /// Of the published vocab.bpe (SHA-256 1ce16647…), which never changes.
-constexpr std::string_view kGpt2Fingerprint = "139e6f3bd0645198";
+constexpr std::string_view kGpt2Fingerprint = "3ee360b0138da58c";
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
+}
+
+std::string read_file(const std::string& path) {
+  return io::File(io::real_file_system(), path, io::OpenAs::read).text(kLargestFile);
 }
 
 bool is_there(const fs::path& path) {
@@ -48,11 +53,11 @@ BpeModel load_model(const fs::path& path) {
     return load_model(inside);
   }
   const std::string file = path.string();
-  const std::string contents = read_whole(file, kLargestFile);
+  const std::string contents = read_file(file);
   if (path.filename() == "vocab.json" || path.filename() == "encoder.json") {
     const fs::path merges = first_of(path.parent_path(), {"merges.txt", "vocab.bpe"});
     if (merges.empty()) throw Error(say(file, " needs a merges.txt or vocab.bpe beside it."));
-    const std::string merges_contents = read_whole(merges.string(), kLargestFile);
+    const std::string merges_contents = read_file(merges.string());
     return read_vocab_and_merges({file, contents}, {merges.string(), merges_contents});
   }
   return path.extension() == ".json" ? read_tokenizer_json(file, contents)
@@ -67,7 +72,7 @@ std::unique_ptr<Tokenizer> load_gpt2() {
             path,
             ". Get it with: norma data get gpt2, or let $NORMA_GPT2_VOCAB name a vocab.bpe."));
   }
-  BpeModel model = read_merges(path, read_whole(path, kLargestFile));
+  BpeModel model = read_merges(path, read_file(path));
   model.name = "gpt2";
   auto tokenizer = std::make_unique<BpeTokenizer>(std::move(model));
   if (tokenizer->fingerprint() != kGpt2Fingerprint) {
@@ -86,10 +91,7 @@ std::unique_ptr<Tokenizer> load_gpt2() {
 std::string gpt2_vocabulary_path() {
   std::string named = environment("NORMA_GPT2_VOCAB");
   if (!named.empty()) return named;
-  const std::string cache = environment("XDG_CACHE_HOME");
-  const fs::path folder =
-      cache.empty() ? fs::path(environment("HOME")) / ".cache" : fs::path(cache);
-  return (folder / "norma" / "gpt2" / "vocab.bpe").string();
+  return io::join(io::cache_folder(), "gpt2/vocab.bpe");
 }
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name) {

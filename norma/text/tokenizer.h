@@ -36,6 +36,9 @@ class Tokenizer {
   /// 16 hexadecimal digits; equal for tokenizers that encode and decode alike.
   virtual std::string fingerprint() const = 0;
 
+  /// Itself as Hugging Face's tokenizer.json, which load_tokenizer() reads back.
+  virtual std::string json() const = 0;
+
   /// Appends the ids of `bytes`. Long inputs are spread over thread_count() threads; the ids do not
   /// depend on it.
   virtual void encode_into(std::string_view bytes,

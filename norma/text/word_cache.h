@@ -1,5 +1,6 @@
 // The ids of words met before. Text repeats its words, so most are looked up and not merged anew.
-// A word has one place; a newcomer takes it. No allocation after construction.
+// A word has one place; a newcomer takes it. The cache starts small, for a prompt or a line, and
+// grows once when much text has come.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +32,15 @@ class WordCache {
     std::array<Id, kMostIds> ids{};  // -1 behind the last
   };
 
-  WordCache() : entries_(std::size_t{1} << kBits) {}
+  WordCache() : entries_(std::size_t{1} << kFewBits) {}
+
+  /// Says that so much text is to come.
+  void expect(std::size_t bytes) {
+    seen_ += bytes;
+    if (seen_ < kMuchText || bits_ == kBits) return;
+    bits_ = kBits;
+    entries_.assign(std::size_t{1} << kBits, Entry{});
+  }
 
   /// The word at `at`. Whole registers are loaded where the text is long enough for it.
   static Key key_of(std::string_view text, std::size_t at, std::size_t bytes) {
@@ -51,15 +60,19 @@ class WordCache {
 
   Entry& place_of(const Key& key) {
     const std::uint64_t mixed = (key.low ^ (key.high * 0xFF51AFD7ED558CCDULL)) * kOdd;
-    return entries_[(mixed ^ (mixed >> 29)) * kOdd >> (64 - kBits)];
+    return entries_[(mixed ^ (mixed >> 29)) * kOdd >> (64 - bits_)];
   }
 
  private:
   // 4 MB. English text with GPT-2's vocabulary on one EPYC core: 76, 89, 104, 118 and 126 MB/s for
   // 14 to 18 bits; the last doubling is not worth its memory.
   static constexpr int kBits = 17;
+  static constexpr int kFewBits = 8;
+  static constexpr std::size_t kMuchText = std::size_t{64} << 10;
   static constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15ULL;
 
+  int bits_ = kFewBits;
+  std::size_t seen_ = 0;
   std::vector<Entry> entries_;
 };
 

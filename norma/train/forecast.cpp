@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "norma/base/clock.h"
+#include "norma/base/error.h"
 #include "norma/base/median.h"
+#include "norma/base/text.h"
 #include "norma/tensor/planning.h"
 #include "norma/train/run.h"
 
@@ -66,21 +68,32 @@ constexpr double kMostTimedFlops = 4e11;
 
 }  // namespace
 
-Forecast forecast(const Recipe& recipe, const TokenData& data) {
+Forecast plan_memory(const Recipe& recipe, const TokenData& data) {
   Forecast result;
   result.process_bytes = peak_process_bytes();
   result.machine_bytes = machine_memory();
-  {
+  try {
     const PlanningScope plan;
     Trainer trainer(recipe, {});
     trainer.step();
     result.parameters = trainer.params().count();
     result.memory = trainer.memory();
-    result.memory.data +=
-        static_cast<std::size_t>((data.train.count + data.val.count) * data.train.bytes_per_token);
+    result.memory.data += data.held_bytes;
     result.flops_per_step = trainer.flops_per_step();
+  } catch (const MemoryError& error) {
+    throw RequestError(say("the run is too large to be planned: ", error.what()));
   }
+  return result;
+}
+
+Forecast forecast(const Recipe& recipe, const TokenData& data) {
+  Forecast result = plan_memory(recipe, data);
   const bool fits = result.memory.total() < result.machine_bytes / 2;
+  const bool slice_fits =
+      fits ||
+      plan_memory(slice_of(recipe, std::min<Index>(recipe.model.layers, 2), 2), {}).memory.total() <
+          result.machine_bytes / 2;
+  if (!slice_fits) return result;
   result.timed_whole = result.flops_per_step <= kMostTimedFlops && fits;
   result.step_seconds = result.timed_whole ? time_steps(recipe, 3, result.process_bytes)
                                            : extrapolated_step(recipe, result.process_bytes);

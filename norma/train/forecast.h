@@ -10,13 +10,16 @@ struct Forecast {
   Index parameters = 0;
   Trainer::Memory memory;
   std::size_t process_bytes = 0;  // of the program itself: code, threads, libraries
-  double step_seconds = 0;
-  double total_seconds = 0;  // all steps, evaluations included
+  double step_seconds = 0;        // 0: not even two blocks fit into this machine
+  double total_seconds = 0;       // all steps, evaluations included
   double flops_per_step = 0;
   std::size_t machine_bytes = 0;
   bool timed_whole = false;  // the whole model was timed, not a slice of it
 };
 
+/// Memory and work alone: nothing is computed and no memory is used up. Throws RequestError for a
+/// recipe that cannot be built.
+Forecast plan_memory(const Recipe& recipe, const TokenData& data);
 /// `data` may be empty: then time for evaluation is left out.
 Forecast forecast(const Recipe& recipe, const TokenData& data);
 

@@ -109,15 +109,19 @@ Recipe load_recipe(const std::string& path, const std::vector<std::string>& assi
   return read_recipe(given);
 }
 
-std::string recipe_text(const Recipe& recipe) {
-  Settings set;
+Settings used_settings(const Recipe& recipe) {
+  Settings used;
   for (const Settings::Entry& entry : recipe.resolved.entries()) {
     const auto* number = std::get_if<double>(&entry.value);
     const bool unused = number != nullptr && std::isnan(*number);  // this optimizer lacks it
-    if (!unused) set.set(entry);
+    if (!unused) used.set(entry);
   }
+  return used;
+}
+
+std::string recipe_text(const Recipe& recipe) {
   return "# Resolved: every setting of the run, and where it came from.\n" +
-         toml_text(set, Origins::shown);
+         toml_text(used_settings(recipe), Origins::shown);
 }
 
 }  // namespace norma

@@ -5,22 +5,13 @@
 #include <vector>
 
 #include "norma/base/settings.h"
+#include "norma/data/data_spec.h"
 #include "norma/models/model_spec.h"
 #include "norma/nn/scheme.h"
 #include "norma/optim/optim_spec.h"
 #include "norma/optim/schedule.h"
 
 namespace norma {
-
-struct DataSpec {
-  std::string path;
-  double val_fraction = 0.1;
-  template <class F>
-  void fields(F&& f) {
-    f("path", path, "a text file, read as bytes");
-    f("val_fraction", val_fraction, "share of the file kept for validation", Range{0, 0.9});
-  }
-};
 
 enum class Precision : std::uint8_t { f32, f64 };
 template <>
@@ -36,6 +27,7 @@ struct TrainSpec {
   Index batch = 16;
   Index micro_batch = 0;
   Index seed = 1;
+  std::string init_from;
   Index eval_every = 0;
   Index eval_tokens = 0;
   Index log_every = 10;
@@ -43,6 +35,10 @@ struct TrainSpec {
   Index checkpoint_every = 0;
   Index keep_last = 2;
   Index keep_every = 0;
+  Index sample_every = 0;
+  Index sample_tokens = 100;
+  std::string sample_prompt;
+  Index samples = 1;
   std::string device = "cpu";
   Precision precision = Precision::f32;
   Index threads = 0;
@@ -59,6 +55,7 @@ struct TrainSpec {
       "sequences computed at a time; 0: the whole batch",
       Range{0, 1 << 20});
     f("seed", seed, "of the start, the data order and dropout", Range{0, 1e15});
+    f("init_from", init_from, "a run whose weights this one starts from; empty: drawn by seed");
     f("eval_every", eval_every, "steps between evaluations; 0: only at the end", Range{0, 1e9});
     f("eval_tokens",
       eval_tokens,
@@ -75,6 +72,10 @@ struct TrainSpec {
       keep_every,
       "and those whose step is a multiple of this; 0: none",
       Range{0, 1e9});
+    f("sample_every", sample_every, "steps between samples of text; 0: none", Range{0, 1e9});
+    f("sample_tokens", sample_tokens, "tokens of a sample", Range{1, 1e6});
+    f("sample_prompt", sample_prompt, "what samples go on from; empty: the start of a text");
+    f("samples", samples, "how many at a time", Range{1, 64});
     f("device", device, "cpu");
     f("precision", precision, "of activations and weights");
     f("threads", threads, "0: all cores", Range{0, 4096});
@@ -98,6 +99,8 @@ struct Recipe {
   /// Every value with where it came from: what recipe.toml of a run says.
   Settings resolved;
   std::vector<std::string> warnings;
+
+  DType dtype() const { return train.precision == Precision::f64 ? DType::f64 : DType::f32; }
 };
 
 /// Defaults < what the scheme asks for < the file < key=value. Throws RequestError for anything
@@ -105,7 +108,10 @@ struct Recipe {
 Recipe load_recipe(const std::string& path, const std::vector<std::string>& assignments);
 Recipe read_recipe(const Settings& given);
 
-/// The resolved settings as TOML, each line with its origin.
+/// The resolved settings less those that this optimizer lacks; read_recipe takes them back.
+Settings used_settings(const Recipe& recipe);
+
+/// These settings as TOML, each line with its origin.
 std::string recipe_text(const Recipe& recipe);
 
 }  // namespace norma

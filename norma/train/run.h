@@ -28,6 +28,7 @@ struct RunProgress {
   double share_of_peak = 0;
   double eta_s = 0;
   bool logged = false;  // a line of metrics was written at this step
+  std::string trouble;  // a sentence where the disk did not take something at this step
 };
 using Onlooker = std::function<void(const RunProgress&)>;
 
@@ -45,11 +46,14 @@ struct RunResult {
 };
 
 /// Trains as the recipe says into the folder. Throws DivergedError (after marking the run FAILED)
-/// when the loss stops being a number. A stop signal saves a checkpoint and ends as `stopped`.
+/// when the loss stops being a number. A stop signal saves a checkpoint and ends as `stopped`; a
+/// request to save (norma/base/stop.h) saves one and goes on. A save that the disk refuses is told
+/// to the onlooker, and the next one tries again; only the last one of a run throws.
 RunResult train_run(const Recipe& recipe,
                     TokenData data,
                     const RunRequest& request,
-                    const Onlooker& onlooker);
+                    const Onlooker& onlooker,
+                    io::FileSystem& disk = io::real_file_system());
 
 /// Most memory this process has held so far.
 std::size_t peak_process_bytes();

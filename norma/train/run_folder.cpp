@@ -1,9 +1,8 @@
 #include "norma/train/run_folder.h"
 
+#include <charconv>
 #include <ctime>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <optional>
 
 #include <unistd.h>
 
@@ -15,12 +14,14 @@
 
 namespace norma {
 
-namespace fs = std::filesystem;
-
 namespace {
 
 constexpr const char* kRecipe = "recipe.toml";
+constexpr const char* kEnvironment = "env.json";
+constexpr const char* kTokenizer = "tokenizer.json";
 constexpr const char* kMetrics = "metrics.jsonl";
+constexpr const char* kSamples = "samples.jsonl";
+constexpr const char* kCheckpoints = "checkpoints";
 constexpr const char* kLog = "log.txt";
 constexpr const char* kDone = "DONE";
 constexpr const char* kFailed = "FAILED";
@@ -48,91 +49,135 @@ std::string environment_text() {
   return line.text() + "\n";
 }
 
-void require_free(const std::string& path) {
-  if (fs::exists(fs::path(path) / kRecipe)) {
+bool is_folder(io::FileSystem& disk, const std::string& path) {
+  return io::File(disk, path, io::OpenAs::read).info().kind == io::FileInfo::Kind::folder;
+}
+
+void require_free(io::FileSystem& disk, const std::string& path) {
+  if (!io::is_there(disk, path)) return;
+  if (!is_folder(disk, path)) {
+    throw RequestError(say("--out must be a folder, but ", path, " is a file."));
+  }
+  if (io::is_there(disk, io::join(path, kRecipe))) {
     throw RequestError(say(path,
                            " holds a run already; give another --out, go on with --resume, or "
                            "replace it with --force."));
   }
-  if (fs::exists(path) && !fs::is_directory(path)) {
-    throw RequestError(say("--out must be a folder, but ", path, " is a file."));
-  }
 }
 
-/// Removes what a run writes and nothing else: the folder may hold more.
-void remove_run(const std::string& path) {
-  for (const char* name :
-       {kRecipe, "env.json", kMetrics, "probes.jsonl", "samples.jsonl", kLog, kDone, kFailed}) {
-    fs::remove(fs::path(path) / name);
+/// Removes what a run writes and nothing else: the folder may hold more. The recipe goes last, so
+/// that a folder of which only a part was removed still counts as a run.
+void remove_run(io::FileSystem& disk, const std::string& path) {
+  const std::string checkpoints = io::join(path, kCheckpoints);
+  if (io::is_there(disk, checkpoints)) {
+    for (const std::string& name : io::list_folder(disk, checkpoints)) {
+      io::remove_flat_folder(disk, io::join(checkpoints, name));
+    }
+    io::remove_flat_folder(disk, checkpoints);
   }
-  fs::remove_all(fs::path(path) / "checkpoints");
+  for (const char* name :
+       {kDone, kFailed, kMetrics, "probes.jsonl", kSamples, kLog, kEnvironment, kTokenizer}) {
+    io::remove_file(disk, io::join(path, name));
+  }
+  io::sync_folder(disk, path);
+  io::remove_file(disk, io::join(path, kRecipe));
+  io::sync_folder(disk, path);
+}
+
+/// Of a line {"step":N,…}; nothing for other lines.
+std::optional<Index> step_of_line(std::string_view line) {
+  constexpr std::string_view kStep = "{\"step\":";
+  if (!line.starts_with(kStep) || !line.ends_with("}")) return std::nullopt;
+  Index step = 0;
+  const char* end = line.data() + line.size();
+  if (std::from_chars(line.data() + kStep.size(), end, step).ec != std::errc()) return std::nullopt;
+  return step;
 }
 
 }  // namespace
 
-RunFolder::RunFolder(io::FileSystem& disk, std::string path, Open how, const Recipe& recipe)
-    : path_(std::move(path)) {
-  if (how == Open::fresh) require_free(path_);
-  std::error_code error;
-  fs::create_directories(path_, error);
-  if (error) throw Error(say("cannot make the folder ", path_, ": ", error.message(), "."));
-  lock_ = std::make_unique<io::RunLock>(disk, path_);
-  if (how == Open::replace) remove_run(path_);
-  if (how == Open::resume) {
-    fs::remove(fs::path(path_) / kFailed);
-    return;
+RunFolder::RunFolder(io::FileSystem& disk,
+                     std::string path,
+                     Open how,
+                     const Recipe& recipe,
+                     const std::string& tokenizer)
+    : disk_(disk),
+      path_(std::move(path)),
+      metrics_(disk, io::join(path_, kMetrics)),
+      samples_(disk, io::join(path_, kSamples)),
+      log_(disk, io::join(path_, kLog)) {
+  if (how == Open::fresh) require_free(disk_, path_);
+  io::make_folders(disk_, io::parent_of(path_));
+  io::make_folder(disk_, path_);
+  lock_ = std::make_unique<io::RunLock>(disk_, path_);
+  for (const std::string& name : io::list_folder(disk_, path_)) {
+    if (io::left_by_replace_file(name)) io::remove_file(disk_, io::join(path_, name));
   }
-  write_file(kRecipe, recipe_text(recipe));
-  write_file("env.json", environment_text());
+  if (how == Open::replace) remove_run(disk_, path_);
+  if (how == Open::resume && io::remove_file(disk_, io::join(path_, kFailed))) {
+    io::sync_folder(disk_, path_);
+  }
+  // A run that was killed while it started may lack them.
+  if (!io::is_there(disk_, io::join(path_, kEnvironment))) {
+    write_file(kEnvironment, environment_text());
+  }
+  // Before the recipe, which makes the folder a run: a run that knows its tokenizer has it.
+  if (!tokenizer.empty() && !io::is_there(disk_, io::join(path_, kTokenizer))) {
+    write_file(kTokenizer, tokenizer);
+  }
+  if (!io::is_there(disk_, io::join(path_, kRecipe))) write_file(kRecipe, recipe_text(recipe));
 }
 
 void RunFolder::write_file(const std::string& name, const std::string& text) const {
-  // Written beside and renamed, so that a reader never sees half a file.
-  const fs::path target = fs::path(path_) / name;
-  const fs::path fresh = fs::path(path_) / (name + ".new");
-  {
-    std::ofstream file(fresh, std::ios::binary);
-    file << text;
-    file.flush();
-    if (!file) throw Error(say("cannot write ", fresh.string(), "; is the disk full?"));
-  }
-  fs::rename(fresh, target);
+  io::replace_file(disk_, io::join(path_, name), text);
 }
 
-void RunFolder::append(const std::string& name, const std::string& text) const {
-  const fs::path target = fs::path(path_) / name;
-  std::ofstream file(target, std::ios::binary | std::ios::app);
-  file << text;
-  file.flush();
-  if (!file) throw Error(say("cannot write ", target.string(), "; is the disk full?"));
+void RunFolder::add_metrics(const std::string& json) { metrics_.add(json); }
+void RunFolder::add_sample(const std::string& json) { samples_.add(json); }
+
+void RunFolder::log(const std::string& line) {
+  try {
+    log_.add(say(utc_now(), " ", line));
+  } catch (const Error&) {
+    // It waits for the next line.
+  }
 }
 
-void RunFolder::add_metrics(const std::string& json) { append(kMetrics, json + "\n"); }
+void RunFolder::sync_lines() {
+  metrics_.sync();
+  samples_.sync();
+  io::sync_folder(disk_, path_);
+}
 
-void RunFolder::log(const std::string& line) { append(kLog, say(utc_now(), " ", line, "\n")); }
-
-void RunFolder::drop_metrics_after(Index step) {
-  std::ifstream file(fs::path(path_) / kMetrics, std::ios::binary);
-  std::string kept;
-  std::string line;
-  while (std::getline(file, line)) {
-    constexpr std::string_view kStep = "{\"step\":";
-    const bool whole = line.starts_with(kStep) && line.ends_with("}");
-    if (whole && std::strtoll(line.c_str() + kStep.size(), nullptr, 10) <= step)
-      kept += line + "\n";
-  }
-  write_file(kMetrics, kept);
+void RunFolder::drop_lines_after(LastSteps steps) {
+  const auto up_to = [](Index step) {
+    return [step](std::string_view line) {
+      const std::optional<Index> at = step_of_line(line);
+      return at && *at <= step;
+    };
+  };
+  metrics_.keep_while(up_to(steps.metrics));
+  if (io::is_there(disk_, io::join(path_, kSamples))) samples_.keep_while(up_to(steps.samples));
 }
 
 void RunFolder::mark_done(const std::string& summary) { write_file(kDone, summary + "\n"); }
 void RunFolder::mark_failed(const std::string& reason) { write_file(kFailed, reason + "\n"); }
 
-bool is_done(const std::string& run) { return fs::exists(fs::path(run) / kDone); }
+bool is_run(io::FileSystem& disk, const std::string& run) {
+  return io::is_there(disk, io::join(run, kRecipe));
+}
 
-Recipe recipe_of_run(const std::string& run) {
-  const std::string path = (fs::path(run) / kRecipe).string();
-  if (!fs::exists(path)) throw RequestError(say(run, " is not a run: it has no ", kRecipe, "."));
-  return load_recipe(path, {});
+bool is_done(io::FileSystem& disk, const std::string& run) {
+  return io::is_there(disk, io::join(run, kDone));
+}
+
+Recipe recipe_of_run(const std::string& run, io::FileSystem& disk) {
+  const std::string path = io::join(run, kRecipe);
+  if (!is_run(disk, run)) {
+    throw RequestError(say(run, " is not a run: it has no ", kRecipe, "."));
+  }
+  const std::string text = io::File(disk, path, io::OpenAs::read).text(Settings::kLargestFile);
+  return read_recipe(Settings::from_toml(text, path));
 }
 
 }  // namespace norma

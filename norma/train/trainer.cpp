@@ -4,6 +4,7 @@
 
 #include "norma/base/text.h"
 #include "norma/optim/constraints.h"
+#include "norma/tensor/plain.h"
 #include "norma/tensor/planning.h"
 
 namespace norma {
@@ -11,7 +12,7 @@ namespace norma {
 Trainer::Trainer(const Recipe& recipe, TokenData data, Start start)
     : recipe_(recipe), data_(std::move(data)) {
   const TrainSpec& train = recipe_.train;
-  const DType dtype = train.precision == Precision::f64 ? DType::f64 : DType::f32;
+  const DType dtype = recipe_.dtype();
   if (data_.vocab > recipe_.model.vocab) {
     throw RequestError(say("the data have ",
                            data_.vocab,
@@ -30,9 +31,15 @@ Trainer::Trainer(const Recipe& recipe, TokenData data, Start start)
   if (!planning()) windows_.emplace(data_.train, recipe_.model.context, seed);
   optimizer_ = make_optimizer(params_, recipe_.optim);
   clipper_.emplace(params_, recipe_.optim);
+  weight_norm_.emplace(params_);
   const Index rows = train.micro_batch == 0 ? train.batch : train.micro_batch;
   ids_ = OwnedTensor({rows, recipe_.model.context}, DType::i32);
   targets_ = OwnedTensor({rows * recipe_.model.context}, DType::i32);
+}
+
+void Trainer::start_anew() {
+  apply_constraints(params_);
+  optimizer_ = make_optimizer(params_, recipe_.optim);
 }
 
 LossSpec Trainer::loss_spec() const {
@@ -66,6 +73,7 @@ double Trainer::accumulate() {
         model_->loss(tape_, ids_.tensor, targets_.tensor, loss_spec(), pass(row)).loss;
     loss += value_at(value.value(), 0, 0);
     tape_.backward(value);
+    if (planning()) break;  // the others take the same memory again
   }
   params_.finish_accumulation();
   return loss;
@@ -83,9 +91,25 @@ StepReport Trainer::step(bool measure_angles) {
   report.lr = lr_at(recipe_.schedule, recipe_.optim.lr, step_, recipe_.train.steps);
   if (measure_angles) angles_.before(params_);
   optimizer_->step(params_, {.lr = report.lr, .grad_scale = clip.grad_scale});
+  require_finite_weights();
   if (measure_angles) report.angles = angles_.after(params_);
   report.step = ++step_;
   return report;
+}
+
+void Trainer::require_finite_weights() {
+  if (std::isfinite(weight_norm_->of(params_.values()))) return;
+  // The sum of squares may overflow where no value does.
+  for (const Param& param : params_.params()) {
+    if (all_finite(params_.value(param))) continue;
+    throw DivergedError(say("the weights ",
+                            param.name,
+                            " are not finite after step ",
+                            step_ + 1,
+                            ", although loss and gradient were: the optimizer's state is damaged "
+                            "or the step too long. Go on with --resume from the last checkpoint, "
+                            "or try a lower optim.lr."));
+  }
 }
 
 void Trainer::explain_divergence(const char* what) {
@@ -106,22 +130,12 @@ void Trainer::explain_divergence(const char* what) {
                           " Try a lower optim.lr, a longer schedule.warmup, or clipping."));
 }
 
-Evaluation Trainer::evaluate(const TokenView& tokens, Index most_tokens) {
-  const ValWindows windows(tokens, recipe_.model.context, most_tokens);
-  const Pass pass{.training = false};
-  Evaluation result;
-  double sum = 0;
-  for (Index first = 0; first < windows.count(); first += micro_batch()) {
-    windows.fill(first, ids_.tensor, targets_.tensor);
-    tape_.reset(step_);
-    const Var losses = tape_.evaluate(
-        [&] { return model_->loss(tape_, ids_.tensor, targets_.tensor, {}, pass).token_losses; });
-    const Tensor values = losses.value();
-    for (Index i = 0; i < values.count(); ++i) sum += value_at(values, 0, i);
-  }
-  result.tokens = windows.tokens();
-  result.loss = sum / static_cast<double>(result.tokens);
-  return result;
+std::optional<Evaluation> Trainer::evaluate() {
+  return norma::evaluate(
+      *model_,
+      tape_,
+      data_.val,
+      {.most_tokens = recipe_.train.eval_tokens, .ids = ids_.tensor, .targets = targets_.tensor});
 }
 
 double Trainer::flops_per_step() const {
@@ -133,9 +147,7 @@ Trainer::Memory Trainer::memory() const {
           .gradients = params_.grads().bytes(),
           .optimizer = optimizer_->state_bytes(),
           .activations = tape_.arena().touched(),
-          .data = static_cast<std::size_t>((data_.train.count + data_.val.count) *
-                                           data_.train.bytes_per_token) +
-                  ids_.tensor.bytes() + targets_.tensor.bytes()};
+          .data = data_.held_bytes + ids_.tensor.bytes() + targets_.tensor.bytes()};
 }
 
 }  // namespace norma

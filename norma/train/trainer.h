@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "norma/data/batches.h"
+#include "norma/data/token_data.h"
 #include "norma/models/gpt.h"
 #include "norma/optim/angle_meter.h"
 #include "norma/optim/clip.h"
 #include "norma/optim/optimizer.h"
+#include "norma/train/evaluate.h"
 #include "norma/train/recipe.h"
 
 namespace norma {
@@ -30,11 +32,6 @@ struct StepReport {
   std::vector<Angles> angles;  // where they were asked for
 };
 
-struct Evaluation {
-  double loss = 0;  // nats a token
-  Index tokens = 0;
-};
-
 class Trainer {
  public:
   enum class Start : std::uint8_t { drawn, zero };
@@ -44,12 +41,16 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
+  /// After weights came from elsewhere: what holds for them holds again, and the optimizer starts
+  /// from them.
+  void start_anew();
+
   /// One optimizer step over train.batch sequences, in micro-batches. Throws DivergedError, with
-  /// the weights as they were before the step, when the loss or the gradient is not finite.
+  /// the weights as they were before the step, when the loss or the gradient is not finite; and
+  /// with the weights as they are when the step itself made one that is not.
   StepReport step(bool measure_angles = false);
-  /// Mean loss over the validation split, or over evenly spread windows of it.
-  Evaluation evaluate(const TokenView& tokens, Index most_tokens);
-  Evaluation evaluate() { return evaluate(data_.val, recipe_.train.eval_tokens); }
+  /// Over the validation split, or over train.eval_tokens of it; nothing where a stop signal came.
+  std::optional<Evaluation> evaluate();
 
   Index steps_done() const { return step_; }
   /// For resuming: the next step is number `step`, counted from 0.
@@ -80,6 +81,7 @@ class Trainer {
  private:
   double accumulate();
   [[noreturn]] void explain_divergence(const char* what);
+  void require_finite_weights();
   LossSpec loss_spec() const;
   Pass pass(Index first_sequence) const;
 
@@ -89,6 +91,7 @@ class Trainer {
   std::unique_ptr<Gpt> model_;
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<Clipper> clipper_;
+  std::optional<GlobalNorm> weight_norm_;
   std::optional<TrainWindows> windows_;
   AngleMeter angles_;
   Tape tape_;

@@ -69,11 +69,5 @@ TEST(JsonValue, LimitsDepthAndSize) {
   EXPECT_NE(complaint("[1,23]", {.bytes = 5}).find("at most 5"), std::string::npos);
 }
 
-TEST(JsonValue, QuotedTextReadsBack) {
-  const std::string text = "a\"b\\c\n\x01 Ġé😀";
-  EXPECT_EQ(parse_json("x", json_quoted(text)).text, text);
-  EXPECT_EQ(json_quoted("a\"b"), R"("a\"b")");
-}
-
 }  // namespace
 }  // namespace norma

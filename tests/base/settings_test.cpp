@@ -144,5 +144,40 @@ TEST(Settings, WritingReadsBackTheSame) {
   EXPECT_EQ(again.name, spec.name);
 }
 
+TEST(Settings, ControlCharactersReadBackTheSame) {
+  Settings settings;
+  settings.set({"prompt", std::string("a\r\n\t\x01\x7f\"\\ü"), ""});
+  const Settings again = Settings::from_toml(toml_text(settings, Origins::hidden), "again");
+  EXPECT_EQ(again.find("prompt")->value, settings.find("prompt")->value);
+}
+
+TEST(Settings, MoreThanTenTablesKeepTheirOrder) {
+  Settings settings;
+  for (Index i = 0; i < 12; ++i) settings.set({say("layers.", i, ".from"), 100 + i, ""});
+  const Settings again = Settings::from_toml(toml_text(settings, Origins::hidden), "again");
+  for (Index i = 0; i < 12; ++i) {
+    EXPECT_EQ(std::get<Index>(again.find(say("layers.", i, ".from"))->value), 100 + i);
+  }
+}
+
+TEST(Settings, KeysAreFoundAfterOthersWereRemoved) {
+  Settings settings;
+  for (const char* key : {"z", "q.norm", "b", "q", "q.eps", "qq.norm", "a"}) {
+    settings.set({key, std::string(key), ""});
+  }
+  settings.remove_below("q");
+  EXPECT_EQ(settings.find("q.norm"), nullptr);
+  EXPECT_EQ(settings.find("q.eps"), nullptr);
+  std::string order;
+  for (const Settings::Entry& entry : settings.entries()) {
+    order += say(entry.key, " ");
+    EXPECT_EQ(settings.find(entry.key), &entry);
+  }
+  EXPECT_EQ(order, "z b q qq.norm a ");
+  settings.set({"b", Index{1}, ""});
+  EXPECT_EQ(settings.entries().size(), 5U);
+  EXPECT_EQ(settings.below("qq").entries()[0].key, "norm");
+}
+
 }  // namespace
 }  // namespace norma

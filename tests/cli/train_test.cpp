@@ -113,6 +113,35 @@ TEST_F(CliTrain, ResumingGivesTheSameBits) {
   EXPECT_EQ(std::count(metrics.begin(), metrics.end(), '\n'), 4) << metrics;
 }
 
+TEST_F(CliTrain, ResumingWithAnotherRecipeNamesTheKeys) {
+  ASSERT_EQ(train("--out " + path("a")).code, 0);
+  fs::remove(fs::path(path("a")) / "DONE");
+  const std::string before = checkpoint("a", "step-00000012", "model.safetensors");
+  const Outcome other =
+      train("optim.lr=0.5 scheme.base=ngpt train.steps=20 --resume --out " + path("a"));
+  EXPECT_EQ(other.code, 2);
+  for (const char* part : {"was started with another recipe",
+                           "optim.lr was ",
+                           "is 0.5",
+                           "the scheme was pre-ln, is ngpt",
+                           "train.steps was 12, is 20",
+                           "train.init_from="}) {
+    EXPECT_TRUE(has(other.err, part));
+  }
+  EXPECT_EQ(checkpoint("a", "step-00000012", "model.safetensors"), before);
+  // What only decides what is looked at may change.
+  EXPECT_EQ(train("train.log_every=1 train.eval_every=3 --resume --out " + path("a")).code, 0);
+}
+
+TEST_F(CliTrain, ARunWhoseScheduleDoesNotLookAheadMayGrow) {
+  ASSERT_EQ(train("schedule.name=constant --out " + path("a")).code, 0);
+  fs::remove(fs::path(path("a")) / "DONE");
+  ASSERT_EQ(train("schedule.name=constant train.steps=15 --resume --out " + path("a")).code, 0);
+  ASSERT_EQ(train("schedule.name=constant train.steps=15 --out " + path("b")).code, 0);
+  EXPECT_EQ(checkpoint("a", "step-00000015", "model.safetensors"),
+            checkpoint("b", "step-00000015", "model.safetensors"));
+}
+
 TEST_F(CliTrain, ADryRunStartsNothing) {
   const Outcome outcome = train("--dry-run --out " + path("a"));
   EXPECT_EQ(outcome.code, 0);
@@ -163,11 +192,12 @@ TEST_F(CliTrain, ASignalSavesAndSaysHowToGoOn) {
 
 /// A handler on top of a matrix product of oneDNN once wrote into the heap.
 TEST_F(CliTrain, ASignalAtAnyMomentBreaksNothing) {
+  // Not SIGINT: a shell lets its background jobs ignore that until they ask for it.
   for (const char* moment : {"0.05", "0.15", "0.3", "0.45", "0.6", "0.8"}) {
     const std::string run = path(say("run", moment));
     const Outcome outcome =
-        run_in_shell(killed_run(folder_.path(), run, say("sleep ", moment), SIGINT));
-    EXPECT_EQ(outcome.code, 128 + SIGINT) << moment << outcome.err;
+        run_in_shell(killed_run(folder_.path(), run, say("sleep ", moment), SIGTERM));
+    EXPECT_EQ(outcome.code, 128 + SIGTERM) << moment << outcome.err;
     EXPECT_FALSE(fs::exists(fs::path(run) / "DONE"));
   }
 }

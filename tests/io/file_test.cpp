@@ -199,5 +199,31 @@ TEST(File, AFileSizeLimitIsAnErrorAndNotADeath) {
   EXPECT_EQ(WEXITSTATUS(status), 7);
 }
 
+TEST(File, ReplacingIsWholeAndLeavesNothingBeside) {
+  const TempFolder folder;
+  FileSystem& disk = real_file_system();
+  replace_file(disk, folder / "a", "old");
+  replace_file(disk, folder / "a", "new contents");
+  EXPECT_EQ(read_file(disk, folder / "a"), "new contents");
+  EXPECT_TRUE(throws<FileError>([&] { replace_file(disk, folder / "no/file", "x"); }, {"ENOENT"}));
+  EXPECT_TRUE(throws<FileError>([&] { replace_file(disk, folder.path(), "x"); }, {folder.path()}));
+  EXPECT_EQ(list_folder(disk, folder.path()), std::vector<std::string>{"a"});
+}
+
+TEST(File, AReplacementThatFailsLeavesTheOldOne) {
+  for (long n = 1;; ++n) {
+    MemoryDisk memory;
+    memory.put("a", "old");
+    FaultyDisk disk(memory, {.at = n, .error = EIO});
+    try {
+      replace_file(disk, "a", "new");
+      if (!disk.struck()) break;
+    } catch (const FileError&) {
+    }
+    const std::string found = memory.bytes_of("a");
+    EXPECT_TRUE(found == "old" || found == "new") << n;
+  }
+}
+
 }  // namespace
 }  // namespace norma::io

@@ -10,6 +10,7 @@
 #include "norma/ops/linear.h"
 #include "norma/tensor/buffer.h"
 #include "norma/tensor/plain.h"
+#include "tests/support/expect.h"
 
 namespace norma {
 namespace {
@@ -217,6 +218,39 @@ TEST(CrossEntropy, BadSettingsAreRefused) {
   EXPECT_THROW(loss_of({1, 2}, 2, {0}, {.softcap = -1}), RequestError);
   EXPECT_THROW(loss_of({1, 2}, 2, {0}, {.z_loss = std::nan("")}), RequestError);
   EXPECT_THROW(loss_of({1, 2}, 2, {0}, {.precondition = 1}), RequestError);
+}
+
+/// Of equal logits the first ranks first; ignored tokens are never right.
+TEST(CrossEntropy, SaysWhichTargetsRankFirst) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const OwnedTensor logits =
+        filled({6, 3}, dtype, {1, 2, 3, 1, 2, 3, 5, 5, 4, 5, 5, 4, 9, 9, 9, 0, -1, -2});
+    OwnedTensor targets({6}, DType::i32);
+    const std::int32_t ids[] = {2, 1, 0, 1, -1, 0};
+    std::copy(ids, ids + 6, targets.tensor.as<std::int32_t>());
+    const auto right = [&](const std::vector<double>& scale, CrossEntropySpec spec) {
+      spec.count_right = true;
+      const OwnedTensor factors = filled({3}, dtype, scale);
+      Tape tape;
+      const Var flags = cross_entropy(tape.constant(logits.tensor),
+                                      tape.constant(targets.tensor),
+                                      tape.constant(factors.tensor),
+                                      spec)
+                            .right;
+      const auto values = flags.value().elements<const std::int32_t>();
+      return std::vector<std::int32_t>(values.begin(), values.end());
+    };
+    using Flags = std::vector<std::int32_t>;
+    EXPECT_EQ(right({1, 1, 1}, {}), (Flags{1, 0, 1, 0, 0, 1}));
+    EXPECT_EQ(right({1, 1, 1}, {.softcap = 20}), (Flags{1, 0, 1, 0, 0, 1}));
+    EXPECT_EQ(right({1, 2, 1}, {}), (Flags{0, 1, 0, 1, 0, 1}));  // the scale decides
+    EXPECT_EQ(right({1, 2, 1}, {.softcap = 20, .scale_mult = -1}), (Flags{0, 0, 0, 0, 0, 0}));
+    Tape tape;
+    const Var plain = tape.constant(logits.tensor);
+    EXPECT_FALSE(cross_entropy(plain, tape.constant(targets.tensor)).right);
+    EXPECT_TRUE(test::throws<RequestError>(
+        [&] { cross_entropy(plain, plain, {}, {.count_right = true}); }, {"count_right", "ids"}));
+  }
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ TEST(Property, P21_AllVectorsAreUnitAfterACheckpointAndBeyond) {
     }
     EXPECT_TRUE(same_bits(resumed.params().values(), first.params().values()));
     Trainer looking(recipe, some_tokens());
-    load_model(disk, at, looking);
+    load_model(disk, at, looking.model());
     EXPECT_LE(unit_error(looking.params()), 1e-6) << "loaded for evaluation";
   }
 }

@@ -29,6 +29,11 @@ io::Answer FaultyDisk::read_at(int handle, std::uint64_t offset, std::span<std::
   return PassThroughDisk::read_at(handle, offset, into.first(std::min(into.size(), fault_.bite)));
 }
 
+io::Answer FaultyDisk::read_next(int handle, std::span<std::byte> into) {
+  if (strikes()) return failure();
+  return PassThroughDisk::read_next(handle, into.first(std::min(into.size(), fault_.bite)));
+}
+
 io::Answer FaultyDisk::open(const std::string& path, io::OpenAs how) {
   return strikes() ? failure() : PassThroughDisk::open(path, how);
 }
@@ -51,6 +56,10 @@ io::Answer FaultyDisk::info(int handle, io::FileInfo& info) {
 
 io::Answer FaultyDisk::rename(const std::string& from, const std::string& to) {
   return strikes() ? failure() : PassThroughDisk::rename(from, to);
+}
+
+io::Answer FaultyDisk::replace(const std::string& from, const std::string& to) {
+  return strikes() ? failure() : PassThroughDisk::replace(from, to);
 }
 
 io::Answer FaultyDisk::remove_file(const std::string& path) {

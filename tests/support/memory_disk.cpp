@@ -71,14 +71,15 @@ int MemoryDisk::add(const std::string& path, bool folder) {
 io::Answer MemoryDisk::open(const std::string& path, io::OpenAs how) {
   if (dead()) return failed(EIO);
   int node = find(path);
-  const bool makes = how == io::OpenAs::create_new || how == io::OpenAs::shared;
+  const bool makes =
+      how == io::OpenAs::create_new || how == io::OpenAs::shared || how == io::OpenAs::append;
   if (how == io::OpenAs::create_new && node >= 0) return failed(EEXIST);
   if (node < 0 && (!makes || place(path).first < 0)) return failed(ENOENT);
   if (node < 0) node = add(path, false);
   if (how == io::OpenAs::folder && !nodes_[static_cast<std::size_t>(node)].folder) {
     return failed(ENOTDIR);
   }
-  handles_[next_handle_] = {.node = node};
+  handles_[next_handle_] = {.node = node, .at_end = how == io::OpenAs::append};
   return {.value = next_handle_++};
 }
 
@@ -96,6 +97,7 @@ io::Answer MemoryDisk::write(int handle, io::Bytes bytes) {
   if (dead()) return failed(EIO);
   Handle& open = handles_.at(handle);
   Node& node = nodes_[static_cast<std::size_t>(open.node)];
+  if (open.at_end) open.position = node.data.size();
   std::string text(bytes.size(), '\0');
   std::memcpy(text.data(), bytes.data(), bytes.size());
   node.writes.push_back({.offset = open.position, .bytes = std::move(text)});
@@ -111,6 +113,13 @@ io::Answer MemoryDisk::read_at(int handle, std::uint64_t offset, std::span<std::
   const std::size_t count = std::min<std::size_t>(into.size(), data.size() - offset);
   std::memcpy(into.data(), data.data() + offset, count);
   return {.value = static_cast<std::int64_t>(count)};
+}
+
+io::Answer MemoryDisk::read_next(int handle, std::span<std::byte> into) {
+  Handle& open = handles_.at(handle);
+  const io::Answer got = read_at(handle, open.position, into);
+  if (got.error == 0) open.position += static_cast<std::uint64_t>(got.value);
+  return got;
 }
 
 io::Answer MemoryDisk::truncate(int handle, std::uint64_t bytes) {
@@ -155,6 +164,19 @@ io::Answer MemoryDisk::rename(const std::string& from, const std::string& to) {
   if (node < 0 || folder < 0 || other < 0) return failed(ENOENT);
   if (find(to) >= 0) return failed(EEXIST);
   if (folder != other) return failed(EXDEV);
+  change(folder, {.from = name, .to = new_name, .node = node});
+  return {};
+}
+
+io::Answer MemoryDisk::replace(const std::string& from, const std::string& to) {
+  if (dead()) return failed(EIO);
+  const int node = find(from);
+  const auto [folder, name] = place(from);
+  const auto [other, new_name] = place(to);
+  if (node < 0 || folder < 0 || other < 0) return failed(ENOENT);
+  if (folder != other) return failed(EXDEV);
+  const int former = find(to);
+  if (former >= 0 && nodes_[static_cast<std::size_t>(former)].folder) return failed(EISDIR);
   change(folder, {.from = name, .to = new_name, .node = node});
   return {};
 }

@@ -35,11 +35,13 @@ class MemoryDisk final : public io::FileSystem {
   io::Answer close(int handle) override;
   io::Answer write(int handle, io::Bytes bytes) override;
   io::Answer read_at(int handle, std::uint64_t offset, std::span<std::byte> into) override;
+  io::Answer read_next(int handle, std::span<std::byte> into) override;
   io::Answer truncate(int handle, std::uint64_t bytes) override;
   io::Answer sync(int handle) override;
   io::Answer lock(int handle) override;
   io::Answer info(int handle, io::FileInfo& info) override;
   io::Answer rename(const std::string& from, const std::string& to) override;
+  io::Answer replace(const std::string& from, const std::string& to) override;
   io::Answer remove_file(const std::string& path) override;
   io::Answer make_folder(const std::string& path) override;
   io::Answer remove_folder(const std::string& path) override;
@@ -71,6 +73,7 @@ class MemoryDisk final : public io::FileSystem {
   struct Handle {
     int node;
     std::uint64_t position = 0;
+    bool at_end = false;  // every write goes to the end
   };
 
   bool dead();

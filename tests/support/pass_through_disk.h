@@ -24,6 +24,9 @@ class PassThroughDisk : public io::FileSystem {
   io::Answer read_at(int handle, std::uint64_t offset, std::span<std::byte> into) override {
     return below_.read_at(handle, offset, into);
   }
+  io::Answer read_next(int handle, std::span<std::byte> into) override {
+    return below_.read_next(handle, into);
+  }
   io::Answer truncate(int handle, std::uint64_t bytes) override {
     return below_.truncate(handle, bytes);
   }
@@ -32,6 +35,9 @@ class PassThroughDisk : public io::FileSystem {
   io::Answer info(int handle, io::FileInfo& info) override { return below_.info(handle, info); }
   io::Answer rename(const std::string& from, const std::string& to) override {
     return below_.rename(from, to);
+  }
+  io::Answer replace(const std::string& from, const std::string& to) override {
+    return below_.replace(from, to);
   }
   io::Answer remove_file(const std::string& path) override { return below_.remove_file(path); }
   io::Answer make_folder(const std::string& path) override { return below_.make_folder(path); }

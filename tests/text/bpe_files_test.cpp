@@ -158,6 +158,11 @@ INSTANTIATE_TEST_SUITE_P(
                "\"content\": \"<|endoftext|>\"",
                "\"content\": \"<a b>\"",
                "white space behind"},
+        Change{"SpecialInPlaceOfAByte",
+               "\"added_tokens\": [",
+               "\"added_tokens\": [{\"id\": 220, \"content\": \"Ġ\"},",
+               "the byte \"Ġ\" has the id of a special token"},
+        Change{"MergeWithASpace", "\"ab c\"", "[\"a b\", \"c\"]", "two pieces without spaces"},
         Change{"SpecialStripped", "\"lstrip\": false", "\"lstrip\": true", "lstrip"},
         Change{"SpecialsNoList",
                "\"added_tokens\": [",
@@ -177,6 +182,17 @@ TEST(TokenizerJson, ReadsIdsInAnyOrderAndFilesWithoutAType) {
   text = replaced(replaced(text, "\"ab\": 256", "\"ab\": 257"), "\"abc\": 257", "\"abc\": 256");
   const BpeTokenizer bpe(read_tokenizer_json("t", text));
   EXPECT_EQ(bpe.encode("abcab"), (Ids{256, 257}));
+}
+
+TEST(TokenizerJson, AMergeMayNotMakeASpecialTokenThatStandsForOtherBytes) {
+  std::string text = replaced(sound_json(), "\"ab\": 256", "\"Ġb\": 256");
+  text = replaced(replaced(text, "\"a b\"", "\"Ġ b\""), "\"abc\": 257", "\"Ġbc\": 257");
+  text = replaced(text, "\"ab c\"", "\"Ġb c\"");
+  EXPECT_EQ(BpeTokenizer(read_tokenizer_json("t", text)).encode(" b"), Ids{256});
+  text = replaced(
+      text, "\"added_tokens\": [", "\"added_tokens\": [{\"id\": 256, \"content\": \"Ġb\"},");
+  EXPECT_TRUE(says(complaint([&] { read_tokenizer_json("t", text); }),
+                   "merge 1 has to do with a special token"));
 }
 
 TEST(TokenizerJson, ASpecialTokenNeedNotBeInTheVocabulary) {

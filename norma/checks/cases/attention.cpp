@@ -19,10 +19,12 @@ Problem make(const Shape& size, const std::string& variant) {
   const Index B = size[0];
   const Index T = size[1];
   const Index heads = size[2];
-  const Index extra = variant == "longer_keys" ? 3 : 0;
+  // A cache has three keys more than queries, and room for two more behind them.
+  const Index extra = variant == "longer_keys" ? 3 : variant == "cache" ? 5 : 0;
   AttentionSpec spec;
   spec.heads = heads;
   spec.kv_heads = size[3];
+  if (variant == "cache") spec.keys = T + 3;
   spec.mask = variant == "full" || variant == "full_padded" ? Mask::full : Mask::causal;
   spec.softcap = variant == "softcap" || variant == "everything" ? 2 : 0;
   spec.log_length = variant == "log_length" || variant == "everything";
@@ -82,6 +84,7 @@ OpCheck attention_check() {
                        "padded",
                        "full_padded",
                        "longer_keys",
+                       "cache",
                        "softcap",
                        "ngpt",
                        "scalar_g",

@@ -43,7 +43,7 @@ void logits(const Args& a, Head at, Block block, float* z) {
                   .k = D,
                   .a = a.q.row(at.b * s.queries + block.first) + at.h * D,
                   .lda = a.q.stride,
-                  .b = a.k.row(at.b * s.keys) + at.kv * D,
+                  .b = a.k.row(at.b * s.key_rows) + at.kv * D,
                   .ldb = a.k.stride,
                   .c = z,
                   .ldc = block.keys});
@@ -108,7 +108,7 @@ void forward_head(const AttentionForward<float>& a, Head at, float* z) {
                     .k = block.keys,
                     .a = z,
                     .lda = block.keys,
-                    .b = a.v.row(at.b * s.keys) + at.kv * D,
+                    .b = a.v.row(at.b * s.key_rows) + at.kv * D,
                     .ldb = a.v.stride,
                     .c = o,
                     .ldc = a.o.stride});
@@ -171,7 +171,7 @@ void backward_block(const AttentionBackward<float>& a,
   const AttentionShape& s = a.shape;
   const Index D = s.head_width;
   const Index query = at.b * s.queries + block.first;
-  const Index key = at.b * s.keys;
+  const Index key = at.b * s.key_rows;
   const float* dout = a.dout.row(query) + at.h * D;
   logits(a, at, block, scratch.p);
   run(CpuThread{},
@@ -263,8 +263,8 @@ void backward_kv_head(const AttentionBackward<float>& a, Index b, Index kv, floa
   const AttentionShape& s = a.shape;
   const Index D = s.head_width;
   const BackwardScratch scratch(s, memory);
-  if (a.dk && a.dk_into == Into::set) zero_head(a.dk, b * s.keys, s.keys, kv * D, D);
-  if (a.dv && a.dv_into == Into::set) zero_head(a.dv, b * s.keys, s.keys, kv * D, D);
+  if (a.dk && a.dk_into == Into::set) zero_head(a.dk, b * s.key_rows, s.key_rows, kv * D, D);
+  if (a.dv && a.dv_into == Into::set) zero_head(a.dv, b * s.key_rows, s.key_rows, kv * D, D);
   const Index group = s.heads / s.kv_heads;
   for (Index h = kv * group; h < (kv + 1) * group; ++h) {
     float* dfactor = a.dhead_factor == nullptr ? nullptr : a.dhead_factor + b * s.heads + h;
@@ -282,7 +282,10 @@ void backward_kv_head(const AttentionBackward<float>& a, Index b, Index kv, floa
 
 }  // namespace
 
-Index forward_scratch(const AttentionShape& shape) { return kQueryBlock * shape.keys; }
+// By the room for keys and not by their number: while a cache fills, the size stays the same.
+Index forward_scratch(const AttentionShape& shape) {
+  return std::min(kQueryBlock, shape.queries) * shape.key_rows;
+}
 
 Index backward_scratch(const AttentionShape& shape) {
   return 2 * kQueryBlock * (shape.keys + shape.head_width);

@@ -19,8 +19,9 @@ struct LossRow {
   const float* u;
   const float* soft;  // null: hard target
   Index target;
-  float* du;       // null: no gradients; may be u
-  float* partial;  // null: not wanted
+  float* du;            // null: no gradients; may be u
+  float* partial;       // null: not wanted
+  std::int32_t* right;  // null: not wanted
 };
 
 /// z of a class, relative to the largest. With a scale the difference is taken before it is rounded
@@ -163,12 +164,23 @@ void gradient_row(const L& logit, const LossRow& row, const GradientWeights& w, 
   }
 }
 
+/// Whether the target is the first of the largest.
+template <class L>
+bool ranks_first(const L& logit, const float* u, Index target) {
+  if (logit.below_top(u, target) < 0) return false;
+  for (Index v = 0; v < target; ++v) {
+    if (logit.below_top(u, v) >= 0) return false;
+  }
+  return true;
+}
+
 template <bool kScaled, bool kCapped>
 double loss_row(const CrossEntropyLoss<float>& a, const LossRow& row) {
   const Index n = a.u.cols;
   const auto cap = static_cast<float>(a.softcap);
   Logit<kScaled, kCapped> logit{a.factors, cap, kCapped ? 1 / cap : 0, 0};
   logit.top = logit.largest(row.u, n);
+  if (row.right != nullptr) *row.right = ranks_first(logit, row.u, row.target) ? 1 : 0;
   const RowSums sums = row.soft == nullptr ? hard_sums(logit, row, n) : soft_sums(logit, row, n);
   const double even = a.smoothing / static_cast<double>(n);
   const double keep = 1 - a.smoothing;
@@ -225,10 +237,12 @@ void run(Cpu, const CrossEntropyLoss<float>& a) {
                       .soft = a.soft ? a.soft.row(r) : nullptr,
                       .target = a.soft ? 0 : a.targets[r],
                       .du = a.du ? a.du.row(r) : nullptr,
-                      .partial = partial};
+                      .partial = partial,
+                      .right = a.right == nullptr ? nullptr : a.right + r};
     if (row.target < 0) {
       if (row.du != nullptr) std::fill(row.du, row.du + n, 0.0f);
       a.losses[r] = 0;
+      if (row.right != nullptr) *row.right = 0;
     } else if (a.scale == nullptr) {
       a.losses[r] = a.softcap > 0 ? loss_row<false, true>(a, row) : loss_row<false, false>(a, row);
     } else {

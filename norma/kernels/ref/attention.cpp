@@ -15,7 +15,7 @@ void logits_of(const Args& a, Index b, Index h, Index i, Index seen, std::vector
   const T factor = a.head_factor[h] * static_cast<T>(s.row_factor(seen));
   const T* q = a.q.row(b * s.queries + i) + h * D;
   for (Index j = 0; j < seen; ++j) {
-    const T* k = a.k.row(b * s.keys + j) + kv * D;
+    const T* k = a.k.row(b * s.key_rows + j) + kv * D;
     T dot = 0;
     for (Index c = 0; c < D; ++c) dot += q[c] * k[c];
     const T logit = factor * dot;
@@ -62,7 +62,7 @@ void run(Ref, const AttentionForward<T>& a) {
         lse = most + std::log(sum);
         for (Index j = 0; j < seen; ++j) {
           const T p = std::exp(z[static_cast<std::size_t>(j)] - lse);
-          const T* v = a.v.row(b * s.keys + j) + kv * D;
+          const T* v = a.v.row(b * s.key_rows + j) + kv * D;
           for (Index c = 0; c < D; ++c) o[c] += p * v[c];
         }
       }
@@ -97,8 +97,8 @@ void run(Ref, const AttentionBackward<T>& a) {
         for (Index j = 0; j < seen; ++j) {
           const T capped = z[static_cast<std::size_t>(j)];
           const T p = std::exp(capped - a.lse[(b * s.heads + h) * s.queries + i]);
-          const T* k = a.k.row(b * s.keys + j) + kv * D;
-          const T* v = a.v.row(b * s.keys + j) + kv * D;
+          const T* k = a.k.row(b * s.key_rows + j) + kv * D;
+          const T* v = a.v.row(b * s.key_rows + j) + kv * D;
           T dp = 0;
           for (Index c = 0; c < D; ++c) dp += dout[c] * v[c];
           T dlogit = p * (dp - delta);
@@ -108,11 +108,11 @@ void run(Ref, const AttentionBackward<T>& a) {
           }
           for (Index c = 0; c < D; ++c) along_k[static_cast<std::size_t>(c)] += dlogit * k[c];
           if (a.dk) {
-            T* dk = a.dk.row(b * s.keys + j) + kv * D;
+            T* dk = a.dk.row(b * s.key_rows + j) + kv * D;
             for (Index c = 0; c < D; ++c) dk[c] += factor * dlogit * q[c];
           }
           if (a.dv) {
-            T* dv = a.dv.row(b * s.keys + j) + kv * D;
+            T* dv = a.dv.row(b * s.key_rows + j) + kv * D;
             for (Index c = 0; c < D; ++c) dv[c] += p * dout[c];
           }
         }

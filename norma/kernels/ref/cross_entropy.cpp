@@ -19,6 +19,7 @@ void run(Ref, const CrossEntropyLoss<T>& a) {
 
   for (Index r = 0; r < a.u.rows; ++r) {
     a.losses[r] = 0;
+    if (a.right != nullptr) a.right[r] = 0;
     if (!a.soft && a.targets[r] < 0) {
       for (Index v = 0; a.du && v < classes; ++v) a.du(r, v) = 0;
       continue;
@@ -50,6 +51,11 @@ void run(Ref, const CrossEntropyLoss<T>& a) {
     }
     const T lse = top + std::log(sum);
     a.losses[r] = static_cast<double>(mass * std::log(sum) - cross + zeta * lse * lse);
+    if (a.right != nullptr) {
+      Index first = 0;  // of the largest
+      while (z(first) < top) ++first;
+      a.right[r] = first == a.targets[r] ? 1 : 0;
+    }
     if (!a.du) continue;
     for (Index v = 0; v < classes; ++v) {
       const T p = std::exp(z(v) - top) / sum;

@@ -1,0 +1,45 @@
+// A model that reads tokens and says what may come next, for several samples at once and without
+// end: where the context is full it goes on with the last half of it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "norma/autograd/tape.h"
+#include "norma/models/gpt.h"
+#include "norma/models/kv_cache.h"
+
+namespace norma {
+
+class Decoder {
+ public:
+  /// The model is only read. Batch statistics are those of evaluation.
+  Decoder(Gpt& model, Index samples);
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+
+  Index samples() const { return cache_.sequences(); }
+  Index vocab() const { return model_.spec().vocab; }
+
+  /// Forgets everything and reads one prompt for all samples, or its end where it is longer than
+  /// the context. Throws RequestError when it is empty.
+  void start(std::span<const std::int32_t> prompt);
+  /// Reads one more token of each sample.
+  void append(std::span<const std::int32_t> tokens);
+  /// Logits (samples, 1, V) of the next token, until the next call of start() or append().
+  const Tensor& logits() const { return logits_; }
+
+ private:
+  void read(Index first, Index count);
+
+  Gpt& model_;
+  KvCache cache_;
+  Tape tape_;
+  OwnedTensor pass_ids_;              // memory for the ids of one pass
+  std::vector<std::int32_t> window_;  // (samples, context): the tokens that the cache holds
+  Index held_ = 0;                    // of each sample
+  Tensor logits_;
+};
+
+}  // namespace norma
