@@ -22,14 +22,15 @@ void for_each_row(Index rows, Index cols, F&& f) {
 /// Rows in chunks that depend on the row count alone. Each chunk sums its rows in order, the chunks
 /// are then added in order: the same bits for any number of threads.
 struct RowChunks {
-  explicit RowChunks(Index row_count)
+  explicit RowChunks(Index row_count, Index most = kMost)
       : rows(row_count),
-        size(std::max<Index>(16, (row_count + kMost - 1) / kMost)),
+        size(std::max<Index>(16, (row_count + most - 1) / most)),
         count((row_count + size - 1) / size) {}
   Index begin(Index chunk) const { return chunk * size; }
   Index end(Index chunk) const { return std::min(rows, (chunk + 1) * size); }
 
   static constexpr Index kMost = 64;
+  static constexpr Index kMostOnGpu = 264;  // two for each multiprocessor of a large GPU
   Index rows;
   Index size;
   Index count;

@@ -14,11 +14,11 @@ struct Rows {
   Index cols = 0;
   Index stride = 0;
 
-  T* row(Index r) const { return data + r * stride; }
-  T& operator()(Index r, Index c) const { return data[r * stride + c]; }
-  explicit operator bool() const { return data != nullptr; }
+  constexpr T* row(Index r) const { return data + r * stride; }
+  constexpr T& operator()(Index r, Index c) const { return data[r * stride + c]; }
+  constexpr explicit operator bool() const { return data != nullptr; }
   // NOLINTNEXTLINE(google-explicit-constructor): a view of T is a view of const T.
-  operator Rows<const T>() const requires(!std::is_const_v<T>) {
+  constexpr operator Rows<const T>() const requires(!std::is_const_v<T>) {
     return {data, rows, cols, stride};
   }
 };

@@ -51,9 +51,9 @@ AddNormResult add_norm(Var x, Var b, Var gain, Var bias, AddNormSpec spec) {
     const WantedRows dgain = wanted(back, gain);
     const WantedRows dbias = wanted(back, bias);
     const Scratch gain_partials =
-        back.scratch(partial_shape(row_count, cols, bool(dgain)), wide(dy.dtype));
+        back.scratch(partial_shape(dy, cols, bool(dgain)), wide(dy.dtype));
     const Scratch bias_partials =
-        back.scratch(partial_shape(row_count, cols, bool(dbias)), wide(dy.dtype));
+        back.scratch(partial_shape(dy, cols, bool(dbias)), wide(dy.dtype));
     dispatch(kOp, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::run(

@@ -34,8 +34,8 @@ Var column_gain(Var x, Var gain, ColumnGainSpec spec) {
     const WantedRows dgain = wanted(b, gain);
     const bool sum_columns = dgain && gains == cols && gains > 1;
     const bool sum_shared = dgain && !sum_columns;
-    const Scratch partials = b.scratch(partial_shape(dy.shape.rows(), cols, sum_columns), wide(dy.dtype));
-    const Scratch shared = b.scratch(partial_shape(dy.shape.rows(), gains, sum_shared), DType::f64);
+    const Scratch partials = b.scratch(partial_shape(dy, cols, sum_columns), wide(dy.dtype));
+    const Scratch shared = b.scratch(partial_shape(dy, gains, sum_shared), DType::f64);
     dispatch(kOp, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::run(who,

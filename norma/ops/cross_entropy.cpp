@@ -122,7 +122,7 @@ CrossEntropyResult cross_entropy(Var logits, Var targets, Var scale, CrossEntrop
   {
     const Scratch losses = tape.scratch({row_count}, DType::f64);
     const Scratch factors = tape.scratch({scale ? 2 * classes : 1}, DType::f64);
-    const Scratch partials = tape.scratch(partial_shape(row_count, classes, scale_wanted), wide(dtype));
+    const Scratch partials = tape.scratch(partial_shape(u, classes, scale_wanted), wide(dtype));
     dispatch(kOp, u, [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::run(who,

@@ -84,10 +84,13 @@ inline WantedRows wanted(Backward& b, Var input) {
   return {target.grad, target.into};
 }
 
-/// Partial sums over row chunks: as many as a kernel needs for `width` columns, or one element.
-inline Shape partial_shape(Index row_count, Index width, bool needed) {
+/// Partial sums over chunks of a tensor's rows: as many as a kernel needs for `width` columns, or
+/// one element.
+inline Shape partial_shape(const Tensor& of, Index width, bool needed) {
   if (!needed) return {1};
-  return {kernels::RowChunks(row_count).count, width};
+  const bool gpu = of.device.kind == DeviceKind::cuda;
+  const Index most = gpu ? kernels::RowChunks::kMostOnGpu : kernels::RowChunks::kMost;
+  return {kernels::RowChunks(of.shape.rows(), most).count, width};
 }
 
 // Checks that name the op, what it wanted and what it got.

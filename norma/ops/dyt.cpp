@@ -56,7 +56,7 @@ void backward(std::string_view op, Backward& b, const Inputs& in, Var y, kernels
   const WantedRows dbias = wanted(b, in.bias);
   const bool sums = da || ds || dgain || dbias;
   const Scratch partials =
-      b.scratch(partial_shape(dy.shape.rows(), 2 * dy.shape.cols() + 2, sums), wide(dy.dtype));
+      b.scratch(partial_shape(dy, 2 * dy.shape.cols() + 2, sums), wide(dy.dtype));
   dispatch(op, dy, [&](auto who, auto zero) {
     using T = decltype(zero);
     kernels::run(who,

@@ -49,10 +49,9 @@ Var gated(Var u, Var g, Var s_u, Var s_v, GatedSpec spec) {
     const WantedRows dg = wanted(b, g);
     const WantedRows ds_u = wanted(b, s_u);
     const WantedRows ds_v = wanted(b, s_v);
-    const Index row_count = dy.shape.rows();
     const Index cols = dy.shape.cols();
-    const Scratch partials_u = b.scratch(partial_shape(row_count, cols, bool(ds_u)), wide(dy.dtype));
-    const Scratch partials_v = b.scratch(partial_shape(row_count, cols, bool(ds_v)), wide(dy.dtype));
+    const Scratch partials_u = b.scratch(partial_shape(dy, cols, bool(ds_u)), wide(dy.dtype));
+    const Scratch partials_v = b.scratch(partial_shape(dy, cols, bool(ds_v)), wide(dy.dtype));
     dispatch(op, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::run(who,

@@ -68,10 +68,9 @@ Var geodesic(Var h, Var b, Var alpha, GeodesicSpec spec) {
     const WantedRows dh = wanted(back, h);
     const WantedRows db = wanted(back, b);
     const WantedRows dalpha = wanted(back, alpha);
-    const Index row_count = dy.shape.rows();
     const bool arcs = spec.rule == GeodesicRule::slerp;
-    const Scratch partials = back.scratch(partial_shape(row_count, cols, bool(dalpha)), DType::f64);
-    const Scratch weights = back.scratch(partial_shape(row_count, 2 * cols, arcs), DType::f64);
+    const Scratch partials = back.scratch(partial_shape(dy, cols, bool(dalpha)), DType::f64);
+    const Scratch weights = back.scratch(partial_shape(dy, 2 * cols, arcs), DType::f64);
     const Scratch steps = back.scratch({cols}, DType::f64);
     dispatch(op, dy, [&](auto who, auto zero) {
       using T = decltype(zero);

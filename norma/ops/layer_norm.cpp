@@ -45,9 +45,8 @@ Var layer_norm(Var x, Var gain, Var bias, LayerNormSpec spec) {
     const WantedRows dx = wanted(b, x);
     const WantedRows dgain = wanted(b, gain);
     const WantedRows dbias = wanted(b, bias);
-    const Index row_count = dy.shape.rows();
-    const Scratch gain_partials = b.scratch(partial_shape(row_count, gains, bool(dgain)), wide(dy.dtype));
-    const Scratch bias_partials = b.scratch(partial_shape(row_count, gains, bool(dbias)), wide(dy.dtype));
+    const Scratch gain_partials = b.scratch(partial_shape(dy, gains, bool(dgain)), wide(dy.dtype));
+    const Scratch bias_partials = b.scratch(partial_shape(dy, gains, bool(dbias)), wide(dy.dtype));
     dispatch(kOp, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::run(

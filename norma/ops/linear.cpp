@@ -52,7 +52,7 @@ Var linear(Var x, Var weight, Var bias) {
     const WantedRows dx = wanted(b, x);
     const WantedRows dw = wanted(b, weight);
     const WantedRows dbias = wanted(b, bias);
-    const Scratch partials = b.scratch(partial_shape(dy.shape.rows(), out, bool(dbias)), wide(dy.dtype));
+    const Scratch partials = b.scratch(partial_shape(dy, out, bool(dbias)), wide(dy.dtype));
     dispatch(kOp, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
       const auto xs = rows<const T>(x);

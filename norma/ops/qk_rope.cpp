@@ -42,9 +42,8 @@ Var qk_rope(Var x, Var gain, const RopeTable& table, QkRopeSpec spec) {
     const Tensor dy = b.grad(y);
     const WantedRows dx = wanted(b, x);
     const WantedRows dgain = wanted(b, gain);
-    const Index row_count = dy.shape.rows();
-    const Scratch partials = b.scratch(partial_shape(row_count, gains, bool(dgain)), wide(dy.dtype));
-    const Scratch heads = b.scratch(partial_shape(row_count, 2 * head, true), wide(dy.dtype));
+    const Scratch partials = b.scratch(partial_shape(dy, gains, bool(dgain)), wide(dy.dtype));
+    const Scratch heads = b.scratch(partial_shape(dy, 2 * head, true), wide(dy.dtype));
     dispatch(kOp, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::run(who,

@@ -36,7 +36,7 @@ void backward_of_x(std::string_view op, Backward& b, Var x, Var lambda, Var y, d
   const WantedRows dx = wanted(b, x);
   const WantedRows dlambda = wanted(b, lambda);
   const Index cols = dy.shape.cols();
-  const Scratch partials = b.scratch(partial_shape(dy.shape.rows(), cols, bool(dlambda)), wide(dy.dtype));
+  const Scratch partials = b.scratch(partial_shape(dy, cols, bool(dlambda)), wide(dy.dtype));
   dispatch(op, dy, [&](auto who, auto zero) {
     using T = decltype(zero);
     kernels::run(who,
@@ -128,7 +128,7 @@ Var alerp(Var x, Var b, Var alpha_raw, AlerpSpec spec) {
     const WantedRows dalpha = wanted(backward, alpha_raw);
     const Scratch coefficients = backward.scratch({kernels::kAlerpBackwardRows, cols}, wide(dy.dtype));
     const Scratch partials =
-        backward.scratch(partial_shape(dy.shape.rows(), cols, bool(dalpha)), wide(dy.dtype));
+        backward.scratch(partial_shape(dy, cols, bool(dalpha)), wide(dy.dtype));
     dispatch(kOp, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::run(
