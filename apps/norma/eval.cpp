@@ -34,15 +34,15 @@ int run_eval(const EvalRequest& request) {
   const Recipe& recipe = trained.recipe();
   const TokenData data = data_of(request, recipe);
   const Index rows = recipe.train.micro_batch == 0 ? recipe.train.batch : recipe.train.micro_batch;
-  const OwnedTensor ids({rows, recipe.model.context}, DType::i32);
-  const OwnedTensor targets({rows * recipe.model.context}, DType::i32);
-  Tape tape;
+  BatchMemory batch(rows, recipe.model.context, trained.device());
+  Tape tape(trained.device());
   // Nobody watches signals here, so a whole evaluation comes back.
   const Evaluation result =
       *evaluate(trained.model(),
                 tape,
+                batch,
                 request.split == "val" ? data.val : data.train,
-                {.most_tokens = request.tokens, .ids = ids.tensor, .targets = targets.tensor});
+                {.most_tokens = request.tokens});
   const bool known = data.bytes_per_token > 0;
   const double bits = known ? result.bits_per_byte(data.bytes_per_token) : 0;
   if (request.json) {

@@ -16,7 +16,7 @@ int run_export(const ExportRequest& request) {
   io::FileSystem& disk = io::real_file_system();
   std::optional<Index> step;
   if (request.checkpoint >= 0) step = request.checkpoint;
-  TrainedModel trained(disk, request.run, step);
+  TrainedModel trained(disk, request.run, step, Device{});
   for (const std::string& remark : trained.remarks()) {
     std::fprintf(stderr, "norma: note: %s\n", remark.c_str());
   }

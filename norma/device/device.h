@@ -33,10 +33,42 @@ void release(void* memory) noexcept;
 /// Waits until everything queued is done; throws what went wrong there.
 void synchronize();
 
-/// Queued. Host memory may be reused when the call returns.
+/// Queued behind what was queued before; the host's memory may be reused when the call returns.
 void copy_in(void* to, const void* host, std::size_t bytes);
 /// Waits.
 void copy_out(void* host, const void* from, std::size_t bytes);
+
+/// Work that was queued once and can be queued again as a whole, without the host's share of it.
+/// Everything it reads and writes must stay where it is.
+class Graph {
+ public:
+  Graph() = default;
+  ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  /// Takes down what `work` queues instead of doing it. Nothing may be allocated or waited for.
+  template <class Work>
+  void capture(Work&& work) {
+    begin();
+    try {
+      work();
+    } catch (...) {
+      abandon();
+      throw;
+    }
+    end();
+  }
+  bool captured() const { return executable_ != nullptr; }
+  void launch() const;
+  void clear() noexcept;
+
+ private:
+  static void begin();
+  static void abandon() noexcept;
+  void end();
+  void* executable_ = nullptr;
+};
 
 /// Rows of elements in device memory, `stride` elements apart.
 struct Matrix {

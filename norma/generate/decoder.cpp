@@ -3,31 +3,40 @@
 #include <algorithm>
 
 #include "norma/base/error.h"
+#include "norma/base/bf16.h"
 #include "norma/base/text.h"
+#include "norma/tensor/plain.h"
 
 namespace norma {
 
 Decoder::Decoder(Gpt& model, Index samples)
     : model_(model),
-      cache_(model.spec(), samples, model.params().values().dtype),
-      pass_ids_({samples, model.spec().context}, DType::i32),
+      cache_(model.spec(), samples, model.params().dtype(), model.params().device()),
+      tape_(model.params().device()),
+      pass_ids_({samples, model.spec().context}, DType::i32, model.params().device()),
       window_(static_cast<std::size_t>(samples * model.spec().context)) {}
 
 /// Tokens [first, first + count) of every window, in one pass.
 void Decoder::read(Index first, Index count) {
   const Index context = model_.spec().context;
-  const Tensor ids(pass_ids_.tensor.data, {samples(), count}, DType::i32);
-  auto* id = ids.as<std::int32_t>();
+  const OwnedTensor written({samples(), count}, DType::i32);
+  auto* id = written.tensor.as<std::int32_t>();
   for (Index s = 0; s < samples(); ++s) {
     const auto from = window_.begin() + static_cast<std::ptrdiff_t>(s * context + first);
     id = std::copy(from, from + static_cast<std::ptrdiff_t>(count), id);
   }
+  const Tensor ids(pass_ids_.tensor.data, {samples(), count}, DType::i32, tape_.arena().device());
+  copy(written.tensor, ids);
   tape_.reset();
   logits_ = tape_
                 .evaluate([&] {
                   return model_.next_logits(tape_, ids, {.training = false, .cache = &cache_});
                 })
                 .value();
+  if (logits_.device.kind == DeviceKind::cpu) return;
+  home_logits_ = OwnedTensor(logits_.shape, wide(logits_.dtype));
+  convert(logits_, home_logits_.tensor);
+  logits_ = home_logits_.tensor;
 }
 
 void Decoder::start(std::span<const std::int32_t> prompt) {

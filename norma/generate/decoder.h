@@ -27,7 +27,8 @@ class Decoder {
   void start(std::span<const std::int32_t> prompt);
   /// Reads one more token of each sample.
   void append(std::span<const std::int32_t> tokens);
-  /// Logits (samples, 1, V) of the next token, until the next call of start() or append().
+  /// Logits (samples, 1, V) of the next token in the CPU's memory, until the next call of start()
+  /// or append().
   const Tensor& logits() const { return logits_; }
 
  private:
@@ -36,7 +37,8 @@ class Decoder {
   Gpt& model_;
   KvCache cache_;
   Tape tape_;
-  OwnedTensor pass_ids_;              // memory for the ids of one pass
+  OwnedTensor pass_ids_;              // memory for the ids of one pass, where the model is
+  OwnedTensor home_logits_;           // a copy of logits that are on a GPU
   std::vector<std::int32_t> window_;  // (samples, context): the tokens that the cache holds
   Index held_ = 0;                    // of each sample
   Tensor logits_;

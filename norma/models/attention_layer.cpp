@@ -66,8 +66,8 @@ AttentionLayer::AttentionLayer(const Build& build,
   if (logits.head_gain) head_gain_ = build.scale(prefix + "attn.head_gain", model.heads, 1);
 }
 
-void AttentionLayer::allocate(DType dtype) {
-  one_ = OwnedTensor({1}, dtype);
+void AttentionLayer::allocate(DType dtype, Device device) {
+  one_ = OwnedTensor({1}, wide(dtype), device);
   fill(one_.tensor, 1);
 }
 

@@ -18,7 +18,7 @@ class AttentionLayer {
   /// x (B, T, d), normalized already -> the branch (B, T, d), before its mid norm.
   Var apply(Tape& tape, Var x, const RopeTable* rope, const Pass& pass) const;
 
-  void allocate(DType dtype);
+  void allocate(DType dtype, Device device);
   void each_norm(const std::function<void(NormLayer&)>& visit);
 
  private:

@@ -53,12 +53,12 @@ Block::Block(const Build& build, Index layer)
                 prefix_of(layer) + "ffn_residual"),
       ffn_post_(site_norm(build, layer, Site::ffn_post)) {}
 
-void Block::allocate(DType dtype) {
-  attention_.allocate(dtype);
-  ffn_.allocate(dtype);
-  attn_join_.allocate(dtype);
-  ffn_join_.allocate(dtype);
-  each_norm([&](NormLayer& norm) { norm.allocate(dtype); });
+void Block::allocate(DType dtype, Device device) {
+  attention_.allocate(dtype, device);
+  ffn_.allocate(dtype, device);
+  attn_join_.allocate(dtype, device);
+  ffn_join_.allocate(dtype, device);
+  each_norm([&](NormLayer& norm) { norm.allocate(dtype, device); });
 }
 
 void Block::each_norm(const std::function<void(NormLayer&)>& visit) {

@@ -21,7 +21,7 @@ class Block {
 
   const NormLayer& first_norm() const { return attn_pre_; }
   const std::string& label() const { return label_; }
-  void allocate(DType dtype);
+  void allocate(DType dtype, Device device);
   void each_norm(const std::function<void(NormLayer&)>& visit);
 
  private:

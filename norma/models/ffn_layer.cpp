@@ -71,8 +71,8 @@ FfnLayer::Factor FfnLayer::declare(const Build& build,
   return factor;
 }
 
-void FfnLayer::allocate(DType dtype) {
-  one_ = OwnedTensor({1}, dtype);
+void FfnLayer::allocate(DType dtype, Device device) {
+  one_ = OwnedTensor({1}, wide(dtype), device);
   fill(one_.tensor, 1);
 }
 

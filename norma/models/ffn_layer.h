@@ -17,7 +17,7 @@ class FfnLayer {
   /// x (B, T, d), normalized already -> the branch (B, T, d), before its mid norm.
   Var apply(Tape& tape, Var x, const Pass& pass) const;
 
-  void allocate(DType dtype);
+  void allocate(DType dtype, Device device);
   void each_norm(const std::function<void(NormLayer&)>& visit) { visit(inner_); }
 
  private:

@@ -74,14 +74,15 @@ Gpt::Gpt(const ModelSpec& spec, const Scheme& scheme, ParamStore& params)
   logit_softcap_ = build.value(scheme_.scales.logit_softcap);
 }
 
-void Gpt::allocate(DType dtype) {
+void Gpt::allocate(DType dtype, Device device) {
   if (spec_.positions == Positions::rope) {
     rope_.emplace(RopeSpec{.head = spec_.head(), .base = spec_.rope_base, .layout = spec_.rope},
                   spec_.context,
-                  dtype);
+                  dtype,
+                  device);
   }
-  for (Block& block : blocks_) block.allocate(dtype);
-  for (NormLayer* norm : {&input_, &final_, &logits_}) norm->allocate(dtype);
+  for (Block& block : blocks_) block.allocate(dtype, device);
+  for (NormLayer* norm : {&input_, &final_, &logits_}) norm->allocate(dtype, device);
 }
 
 void Gpt::init(std::uint64_t seed) {

@@ -37,8 +37,8 @@ class Gpt {
   Gpt(const Gpt&) = delete;
   Gpt& operator=(const Gpt&) = delete;
 
-  /// After params.allocate(): whatever has the type of the parameters but is none.
-  void allocate(DType dtype);
+  /// After params.allocate(): whatever lies beside the parameters but is none.
+  void allocate(DType dtype, Device device = {});
   /// Start values by the scheme's rule. Constraints on weights are the optimizer's.
   void init(std::uint64_t seed);
 

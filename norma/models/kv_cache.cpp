@@ -19,12 +19,12 @@ Tensor row_range(const Tensor& of, Index first, Index count) {
 
 }  // namespace
 
-KvCache::KvCache(const ModelSpec& spec, Index sequences, DType dtype)
+KvCache::KvCache(const ModelSpec& spec, Index sequences, DType dtype, Device device)
     : sequences_(sequences), context_(spec.context), width_(spec.key_heads() * spec.head()) {
   layers_.resize(static_cast<std::size_t>(spec.layers));
   for (Memory& layer : layers_) {
-    layer.keys = OwnedTensor({sequences_, context_, width_}, dtype);
-    layer.values = OwnedTensor({sequences_, context_, width_}, dtype);
+    layer.keys = OwnedTensor({sequences_, context_, width_}, dtype, device);
+    layer.values = OwnedTensor({sequences_, context_, width_}, dtype, device);
   }
 }
 

@@ -12,7 +12,7 @@ namespace norma {
 class KvCache {
  public:
   /// Room for model.context tokens of every sequence.
-  KvCache(const ModelSpec& spec, Index sequences, DType dtype);
+  KvCache(const ModelSpec& spec, Index sequences, DType dtype, Device device = {});
 
   Index filled() const { return filled_; }  // tokens held of each sequence
   Index room() const { return context_ - filled_; }

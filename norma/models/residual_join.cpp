@@ -27,8 +27,8 @@ ResidualJoin::ResidualJoin(const Build& build, const ResidualRule& rule, const s
       name + ".alpha", rule.alpha == AlphaKind::scalar ? 1 : build.spec.width, stored, alpha_mult_);
 }
 
-void ResidualJoin::allocate(DType dtype) {
-  fixed_ = OwnedTensor({1}, dtype);
+void ResidualJoin::allocate(DType dtype, Device device) {
+  fixed_ = OwnedTensor({1}, wide(dtype), device);
   fill(fixed_.tensor, fixed_alpha_);
 }
 

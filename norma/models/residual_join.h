@@ -27,7 +27,7 @@ class ResidualJoin {
                const NormPass& pass) const;
   /// Whether the rule itself does what this norm of the branch would do.
   bool includes(const NormLayer& mid) const { return rule_.on_sphere() && mid.plain_l2(); }
-  void allocate(DType dtype);
+  void allocate(DType dtype, Device device);
 
  private:
   Var joined(Tape& tape, Var x, Var branch) const;

@@ -7,10 +7,10 @@
 namespace norma {
 
 struct StandaloneGpt {
-  StandaloneGpt(const ModelSpec& spec, const Scheme& scheme, DType dtype)
+  StandaloneGpt(const ModelSpec& spec, const Scheme& scheme, DType dtype, Device device = {})
       : model(spec, scheme, params) {
-    params.allocate(dtype);
-    model.allocate(dtype);
+    params.allocate(dtype, device);
+    model.allocate(dtype, device);
   }
   StandaloneGpt(const StandaloneGpt&) = delete;
   StandaloneGpt& operator=(const StandaloneGpt&) = delete;

@@ -25,7 +25,7 @@ ParamClass class_of(const Slot& slot) {
 Tensor row_range(const Tensor& of, Index first, Index count) {
   auto* data = static_cast<std::byte*>(of.data) +
                static_cast<std::size_t>(first * of.row_stride) * size_of(of.dtype);
-  return Tensor(data, {count, of.shape.cols()}, of.dtype);
+  return Tensor(data, {count, of.shape.cols()}, of.dtype, of.device);
 }
 
 bool decays(const Slot& slot, const DecayRules& rules, ParamClass kind) {
@@ -101,12 +101,12 @@ std::size_t NormLayer::declare(
   return params_->add({say(place.name, ".", what), {count}, tags, start});
 }
 
-void NormLayer::allocate(DType dtype) {
+void NormLayer::allocate(DType dtype, Device device) {
   if (!running_) return;
   const Shape shape =
       slot_.statistics == BatchStatistics::position ? Shape{context_, width_} : Shape{width_};
-  running_->mean = OwnedTensor(shape, dtype);
-  running_->var = OwnedTensor(shape, dtype);
+  running_->mean = OwnedTensor(shape, wide(dtype), device);
+  running_->var = OwnedTensor(shape, wide(dtype), device);
   fill(running_->var.tensor, 1);
 }
 

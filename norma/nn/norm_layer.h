@@ -77,7 +77,7 @@ class NormLayer {
   };
   Running* running() const { return running_.get(); }
   /// Gives bn its statistics: mean 0, variance 1.
-  void allocate(DType dtype);
+  void allocate(DType dtype, Device device = {});
 
  private:
   static constexpr std::size_t kAbsent = static_cast<std::size_t>(-1);

@@ -21,7 +21,8 @@ struct RopeSpec {
 /// owns one and passes it to every rope; it outlives the step.
 class RopeTable {
  public:
-  RopeTable(RopeSpec spec, Index positions, DType dtype);
+  /// For values of type `dtype`; the table itself is wide.
+  RopeTable(RopeSpec spec, Index positions, DType dtype, Device device = {});
   RopeTable(const RopeTable&) = delete;
   RopeTable& operator=(const RopeTable&) = delete;
 
@@ -37,8 +38,12 @@ class RopeTable {
   /// The table as a kernel reads it, for rows of which every `steps` start again at `offset`.
   template <class T>
   kernels::RopeFactors<T> factors(Index steps, Index offset) const {
-    return {
-        cosine().as<const Wide<T>>(), sine().as<const Wide<T>>(), spec_.head / 2, steps, offset, spec_.layout};
+    return {cosine().as<const Wide<T>>(),
+            sine().as<const Wide<T>>(),
+            spec_.head / 2,
+            steps,
+            offset,
+            spec_.layout};
   }
   /// Throws when x (..., T, C) at `offset` does not fit this table; `op` complains.
   void require(std::string_view op, Var x, Index offset) const;
@@ -47,6 +52,7 @@ class RopeTable {
   RopeSpec spec_;
   Index positions_ = 0;
   DType dtype_;
+  Device device_;
   OwnedTensor cosine_;
   OwnedTensor sine_;
 };

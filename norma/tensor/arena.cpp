@@ -6,6 +6,7 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
+#include "norma/base/error.h"
 #include "norma/tensor/planning.h"
 
 namespace norma {
@@ -91,6 +92,13 @@ void Arena::release(void* block, std::size_t bytes) {
   forbid(block, size);
   free_list(size).blocks.push_back(block);
   in_use_ -= size;
+}
+
+void Arena::reserve(std::size_t bytes) {
+  if (!chunks_.empty()) throw Error("an arena must be reserved before it is used.");
+  chunks_.emplace_back(bytes, device_);
+  used_.push_back(0);
+  if (!planning()) forbid(chunks_.back().data(), chunks_.back().bytes());
 }
 
 void Arena::reset() {

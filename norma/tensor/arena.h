@@ -20,6 +20,9 @@ class Arena {
   /// Gives a block back; `bytes` as it was asked for.
   void release(void* block, std::size_t bytes);
   void reset();
+  /// Takes so many bytes in one piece now, before anything was allocated: for a device whose memory
+  /// is asked for in few large pieces.
+  void reserve(std::size_t bytes);
 
   Device device() const { return device_; }
   std::size_t capacity() const;  // bytes held from the system

@@ -70,18 +70,20 @@ device::Matrix matrix(const Tensor& tensor) {
   return {tensor.data, tensor.dtype, tensor.shape.rows(), tensor.shape.cols(), tensor.row_stride};
 }
 
-/// The same numbers in fresh, contiguous memory of the CPU, still in their type.
-OwnedTensor brought_home(const Tensor& from) {
-  OwnedTensor packed(from.shape, from.dtype, from.device);
+/// From the GPU into contiguous memory of the CPU of the same type.
+void bring_home(const Tensor& from, const Tensor& home) {
+  if (from.contiguous()) return device::copy_out(home.data, from.data, home.bytes());
+  const OwnedTensor packed(from.shape, from.dtype, from.device);
   device::put(matrix(from), matrix(packed.tensor));
-  OwnedTensor home(from.shape, from.dtype);
-  device::copy_out(home.tensor.data, packed.tensor.data, home.tensor.bytes());
-  return home;
+  device::copy_out(home.data, packed.tensor.data, home.bytes());
 }
 void send(const Tensor& from, const Tensor& to) {
-  OwnedTensor packed(from.shape, from.dtype);
+  if (from.dtype == to.dtype && from.contiguous() && to.contiguous()) {
+    return device::copy_in(to.data, from.data, from.bytes());
+  }
+  const OwnedTensor packed(from.shape, from.dtype);
   convert(from, packed.tensor);
-  OwnedTensor there(from.shape, from.dtype, to.device);
+  const OwnedTensor there(from.shape, from.dtype, to.device);
   device::copy_in(there.tensor.data, packed.tensor.data, packed.tensor.bytes());
   device::put(matrix(there.tensor), matrix(to));
   device::synchronize();  // before the memory in between goes back
@@ -168,7 +170,7 @@ void convert(const Tensor& from, const Tensor& to) {
   check_same("convert", from, to);
   if (planning()) return;
   if (on_gpu(from) && on_gpu(to)) return device::put(matrix(from), matrix(to));
-  if (on_gpu(from)) return convert(brought_home(from).tensor, to);
+  if (on_gpu(from)) return convert(host_copy(from).tensor, to);
   if (on_gpu(to)) return send(from, to);
   with_type(to.dtype, [&](auto to_zero) {
     using To = decltype(to_zero);
@@ -179,6 +181,17 @@ void convert(const Tensor& from, const Tensor& to) {
       });
     });
   });
+}
+
+OwnedTensor host_copy(const Tensor& from) {
+  OwnedTensor home(from.shape, from.dtype);
+  if (planning()) return home;
+  if (on_gpu(from)) {
+    bring_home(from, home.tensor);
+  } else {
+    copy(from, home.tensor);
+  }
+  return home;
 }
 
 bool all_finite(const Tensor& tensor) {

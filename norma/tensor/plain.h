@@ -3,6 +3,7 @@
 // queued; copy() and convert() also move between devices, and then wait.
 #pragma once
 
+#include "norma/tensor/buffer.h"
 #include "norma/tensor/tensor.h"
 
 namespace norma {
@@ -14,6 +15,8 @@ void add_scaled(const Tensor& from, double factor, const Tensor& to);  // to += 
 void scale(const Tensor& to, double factor);
 /// Copies with conversion between types.
 void convert(const Tensor& from, const Tensor& to);
+/// The same numbers in contiguous memory of the CPU, still in their type.
+OwnedTensor host_copy(const Tensor& from);
 bool all_finite(const Tensor& tensor);
 
 }  // namespace norma

@@ -48,6 +48,8 @@ std::span<std::byte> bytes_of(const Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.data), tensor.bytes()};
 }
 
+bool on_host(const Tensor& tensor) { return tensor.device.kind == DeviceKind::cpu; }
+
 const NamedTensor& find(const std::vector<NamedTensor>& tensors, const std::string& name) {
   for (const NamedTensor& named : tensors) {
     if (named.name == name) return named;
@@ -60,7 +62,12 @@ void write_tensors(io::ByteSink& sink,
                    const io::Metadata& metadata) {
   io::SafetensorsWriter writer(sink, specs_of(tensors), metadata);
   for (const io::StoredTensor& stored : writer.order()) {
-    writer.write(stored.name, bytes_of(find(tensors, stored.name).tensor));
+    const Tensor& tensor = find(tensors, stored.name).tensor;
+    if (on_host(tensor)) {
+      writer.write(stored.name, bytes_of(tensor));
+    } else {
+      writer.write(stored.name, bytes_of(host_copy(tensor).tensor));
+    }
   }
   writer.finish();
 }
@@ -71,7 +78,14 @@ void read_tensors(io::FileSystem& disk,
   const io::SafetensorsFile file(disk, path);
   io::require_tensors(path, file.layout(), specs_of(tensors));
   for (const NamedTensor& named : tensors) {
-    file.read(*file.layout().find(named.name), bytes_of(named.tensor));
+    const io::StoredTensor& stored = *file.layout().find(named.name);
+    if (on_host(named.tensor)) {
+      file.read(stored, bytes_of(named.tensor));
+    } else {
+      const OwnedTensor home(named.tensor.shape, named.tensor.dtype);
+      file.read(stored, bytes_of(home.tensor));
+      copy(home.tensor, named.tensor);
+    }
   }
 }
 
@@ -178,6 +192,7 @@ std::string save_weights(
 
 void load_model(io::FileSystem& disk, const std::string& folder, Gpt& model) {
   read_tensors(disk, io::join(folder, kModelFile), model.tensors());
+  model.params().refresh_copies();
 }
 
 namespace {

@@ -4,6 +4,7 @@
 
 #include "norma/base/stop.h"
 #include "norma/data/batches.h"
+#include "norma/tensor/plain.h"
 
 namespace norma {
 
@@ -15,24 +16,26 @@ double Evaluation::bits_per_byte(double bytes_per_token) const {
 
 std::optional<Evaluation> evaluate(Gpt& model,
                                    Tape& tape,
+                                   BatchMemory& batch,
                                    const TokenView& tokens,
                                    const EvaluateSpec& spec) {
-  const ValWindows windows(tokens, spec.ids.shape.cols(), spec.most_tokens);
+  const ValWindows windows(tokens, batch.context(), spec.most_tokens);
   Evaluation result;
   double sum = 0;
-  for (Index first = 0; first < windows.count(); first += spec.ids.shape.rows()) {
+  for (Index first = 0; first < windows.count(); first += batch.rows()) {
     if (stop_signal() != 0) return std::nullopt;
-    windows.fill(first, spec.ids, spec.targets);
+    batch.fill([&](const Tensor& ids, const Tensor& targets) { windows.fill(first, ids, targets); });
     tape.reset();
     tape.evaluate([&] {
-      const GptLoss batch =
-          model.loss(tape, spec.ids, spec.targets, {.count_right = true}, {.training = false});
-      const Tensor losses = batch.token_losses.value();
-      for (Index i = 0; i < losses.count(); ++i) sum += value_at(losses, 0, i);
-      for (const std::int32_t right : batch.right.value().elements<const std::int32_t>()) {
-        result.right += right;
+      const GptLoss found =
+          model.loss(tape, batch.ids(), batch.targets(), {.count_right = true}, {.training = false});
+      const OwnedTensor losses = host_copy(found.token_losses.value());
+      for (Index i = 0; i < losses.tensor.count(); ++i) sum += value_at(losses.tensor, 0, i);
+      const OwnedTensor right = host_copy(found.right.value());
+      for (const std::int32_t one : right.tensor.elements<const std::int32_t>()) {
+        result.right += one;
       }
-      return batch.loss;
+      return found.loss;
     });
   }
   result.tokens = windows.tokens();

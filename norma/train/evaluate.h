@@ -5,6 +5,7 @@
 
 #include "norma/data/token_data.h"
 #include "norma/models/gpt.h"
+#include "norma/train/batch_memory.h"
 
 namespace norma {
 
@@ -21,14 +22,14 @@ struct Evaluation {
 
 struct EvaluateSpec {
   Index most_tokens = 0;  // evenly spread windows of so many; 0: the whole text
-  Tensor ids;             // memory of a batch, (B, context) i32
-  Tensor targets;         // (B·context) i32
 };
 
-/// Evaluation mode: no dropout, running statistics. The tape is reset. Nothing comes back where a
+/// Evaluation mode: no dropout, running statistics. The tape is reset; `batch` is how many sequences are
+/// looked at together. Nothing comes back where a
 /// stop signal came before the last batch: a large text must not delay a stop.
 std::optional<Evaluation> evaluate(Gpt& model,
                                    Tape& tape,
+                                   BatchMemory& batch,
                                    const TokenView& tokens,
                                    const EvaluateSpec& spec);
 

@@ -13,8 +13,11 @@ namespace norma {
 namespace {
 
 void require_sense(const TrainSpec& train) {
-  if (train.device != "cpu") {
-    throw RequestError(say("train.device must be cpu in this build, got ", train.device, "."));
+  if (train.device == DeviceKind::cpu && train.precision == Precision::bf16) {
+    throw RequestError("train.precision = bf16 needs train.device = cuda; the cpu has f32 and f64.");
+  }
+  if (train.device == DeviceKind::cuda && train.precision == Precision::f64) {
+    throw RequestError("train.precision = f64 needs train.device = cpu; a GPU has bf16 and f32.");
   }
   if (train.micro_batch > 0 && train.batch % train.micro_batch != 0) {
     throw RequestError(say("train.micro_batch must divide train.batch = ",
@@ -117,6 +120,13 @@ Settings used_settings(const Recipe& recipe) {
     if (!unused) used.set(entry);
   }
   return used;
+}
+
+DType Recipe::dtype_on(Device device) const {
+  const bool gpu = device.kind == DeviceKind::cuda;
+  if (train.precision == Precision::f64 && !gpu) return DType::f64;
+  if (train.precision == Precision::bf16 && gpu) return DType::bf16;
+  return DType::f32;
 }
 
 std::string recipe_text(const Recipe& recipe) {

@@ -13,12 +13,20 @@
 
 namespace norma {
 
-enum class Precision : std::uint8_t { f32, f64 };
+enum class Precision : std::uint8_t { f32, f64, bf16 };
 template <>
 struct Words<Precision> {
-  static constexpr std::array<std::pair<std::string_view, Precision>, 2> kAll{{
+  static constexpr std::array<std::pair<std::string_view, Precision>, 3> kAll{{
       {"f32", Precision::f32},
       {"f64", Precision::f64},
+      {"bf16", Precision::bf16},
+  }};
+};
+template <>
+struct Words<DeviceKind> {
+  static constexpr std::array<std::pair<std::string_view, DeviceKind>, 2> kAll{{
+      {"cpu", DeviceKind::cpu},
+      {"cuda", DeviceKind::cuda},
   }};
 };
 
@@ -39,7 +47,7 @@ struct TrainSpec {
   Index sample_tokens = 100;
   std::string sample_prompt;
   Index samples = 1;
-  std::string device = "cpu";
+  DeviceKind device = DeviceKind::cpu;
   Precision precision = Precision::f32;
   Index threads = 0;
   bool recompute = false;
@@ -76,8 +84,10 @@ struct TrainSpec {
     f("sample_tokens", sample_tokens, "tokens of a sample", Range{1, 1e6});
     f("sample_prompt", sample_prompt, "what samples go on from; empty: the start of a text");
     f("samples", samples, "how many at a time", Range{1, 64});
-    f("device", device, "cpu");
-    f("precision", precision, "of activations and weights");
+    f("device", device, "where to compute: the processor, or a GPU");
+    f("precision",
+      precision,
+      "of activations and weights; bf16 keeps f32 masters, and needs device cuda");
     f("threads", threads, "0: all cores", Range{0, 4096});
     f("recompute", recompute, "run blocks again in backward instead of keeping their activations");
     f("label_smoothing",
@@ -100,7 +110,11 @@ struct Recipe {
   Settings resolved;
   std::vector<std::string> warnings;
 
-  DType dtype() const { return train.precision == Precision::f64 ? DType::f64 : DType::f32; }
+  Device device() const { return {train.device}; }
+  /// The type that the model computes in: of the run, or on a device that the run did not use,
+  /// where f32 stands for what that one lacks.
+  DType dtype() const { return dtype_on(device()); }
+  DType dtype_on(Device device) const;
 };
 
 /// Defaults < what the scheme asks for < the file < key=value. Throws RequestError for anything

@@ -2,6 +2,7 @@
 
 #include "norma/base/error.h"
 #include "norma/base/text.h"
+#include "norma/device/device.h"
 #include "norma/io/checkpoints.h"
 #include "norma/text/load.h"
 #include "norma/train/checkpoint.h"
@@ -20,10 +21,17 @@ std::string known_steps(io::FileSystem& disk, const std::string& parent) {
   return steps.empty() ? "none" : steps;
 }
 
+Device reachable(Device wanted) { return device::available() ? wanted : Device{}; }
+
 }  // namespace
 
-TrainedModel::TrainedModel(io::FileSystem& disk, const std::string& run, std::optional<Index> step)
-    : recipe_(recipe_of_run(run)), built_(recipe_.model, recipe_.scheme, recipe_.dtype()) {
+TrainedModel::TrainedModel(io::FileSystem& disk,
+                           const std::string& run,
+                           std::optional<Index> step,
+                           std::optional<Device> device)
+    : recipe_(recipe_of_run(run)),
+      device_(device ? *device : reachable(recipe_.device())),
+      built_(recipe_.model, recipe_.scheme, recipe_.dtype_on(device_), device_) {
   load_model(disk, find(disk, run, step), built_.model);
 }
 

@@ -18,12 +18,17 @@ class TrainedModel {
  public:
   /// The checkpoint of a step, or the newest whole one. Throws RequestError where `run` is no run
   /// or has no such step, and Error where the checkpoint is damaged or does not fit the recipe.
-  TrainedModel(io::FileSystem& disk, const std::string& run, std::optional<Index> step = {});
+  /// It computes on `device`, or where it was trained if that can be had here.
+  TrainedModel(io::FileSystem& disk,
+               const std::string& run,
+               std::optional<Index> step = {},
+               std::optional<Device> device = {});
   TrainedModel(const TrainedModel&) = delete;
   TrainedModel& operator=(const TrainedModel&) = delete;
 
   const Recipe& recipe() const { return recipe_; }
   Gpt& model() { return built_.model; }
+  Device device() const { return device_; }
   Index step() const { return step_; }
   /// Sentences: newer checkpoints that were skipped because they are damaged.
   const std::vector<std::string>& remarks() const { return remarks_; }
@@ -32,6 +37,7 @@ class TrainedModel {
   std::string find(io::FileSystem& disk, const std::string& run, std::optional<Index> step);
 
   Recipe recipe_;
+  Device device_;
   StandaloneGpt built_;
   Index step_ = 0;
   std::vector<std::string> remarks_;

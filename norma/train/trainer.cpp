@@ -10,9 +10,10 @@
 namespace norma {
 
 Trainer::Trainer(const Recipe& recipe, TokenData data, Start start)
-    : recipe_(recipe), data_(std::move(data)) {
+    : recipe_(recipe), data_(std::move(data)), tape_(recipe.device()) {
   const TrainSpec& train = recipe_.train;
   const DType dtype = recipe_.dtype();
+  const Device device = recipe_.device();
   if (data_.vocab > recipe_.model.vocab) {
     throw RequestError(say("the data have ",
                            data_.vocab,
@@ -20,9 +21,10 @@ Trainer::Trainer(const Recipe& recipe, TokenData data, Start start)
                            recipe_.model.vocab,
                            "."));
   }
+  if (on_gpu() && !planning()) device::info();  // throws where there is none
   model_ = std::make_unique<Gpt>(recipe_.model, recipe_.scheme, params_);
-  params_.allocate(dtype);
-  model_->allocate(dtype);
+  params_.allocate(dtype, device);
+  model_->allocate(dtype, device);
   const auto seed = static_cast<std::uint64_t>(train.seed);
   if (start == Start::drawn && !planning()) {
     model_->init(seed);
@@ -33,13 +35,31 @@ Trainer::Trainer(const Recipe& recipe, TokenData data, Start start)
   clipper_.emplace(params_, recipe_.optim);
   weight_norm_.emplace(params_);
   const Index rows = train.micro_batch == 0 ? train.batch : train.micro_batch;
-  ids_ = OwnedTensor({rows, recipe_.model.context}, DType::i32);
-  targets_ = OwnedTensor({rows * recipe_.model.context}, DType::i32);
+  batch_ = BatchMemory(train.batch, recipe_.model.context, device);
+  eval_batch_ = BatchMemory(rows, recipe_.model.context, device);
+  losses_ = OwnedTensor({train.batch / rows}, wide(dtype), device);
+  if (on_gpu() && !planning()) reserve_memory();
+}
+
+void Trainer::reserve_memory() {
+  std::size_t bytes = 0;
+  {
+    const PlanningScope plan;
+    Trainer twin(recipe_, {}, Start::zero);
+    twin.step();
+    bytes = twin.tape_.arena().touched();
+  }
+  try {
+    tape_.arena().reserve(bytes);
+  } catch (const MemoryError& error) {
+    throw MemoryError(say("the activations of a step do not fit: ", error.what()));
+  }
 }
 
 void Trainer::start_anew() {
   apply_constraints(params_);
   optimizer_ = make_optimizer(params_, recipe_.optim);
+  graph_.clear();
 }
 
 LossSpec Trainer::loss_spec() const {
@@ -57,40 +77,76 @@ Pass Trainer::pass(Index first_sequence) const {
           .first_sequence = first_sequence};
 }
 
-double Trainer::accumulate() {
-  const Index rows = micro_batch();
+void Trainer::fill_batch() {
+  if (!windows_) return;
   const auto first =
       static_cast<std::uint64_t>(step_) * static_cast<std::uint64_t>(recipe_.train.batch);
-  double loss = 0;
+  batch_.fill([&](const Tensor& ids, const Tensor& targets) { windows_->fill(first, ids, targets); });
+}
+
+void Trainer::accumulate() {
+  const Index rows = micro_batch();
   params_.begin_accumulation();
   for (Index row = 0; row < recipe_.train.batch; row += rows) {
-    if (windows_) {
-      windows_->fill(first + static_cast<std::uint64_t>(row), ids_.tensor, targets_.tensor);
-    }
     tape_.reset(step_);
     // Every micro-batch divides by the tokens of the whole step, so that the sum is one batch's.
     const Var value =
-        model_->loss(tape_, ids_.tensor, targets_.tensor, loss_spec(), pass(row)).loss;
-    loss += value_at(value.value(), 0, 0);
+        model_->loss(
+                 tape_, batch_.ids(row, rows), batch_.targets(row, rows), loss_spec(), pass(row))
+            .loss;
+    copy(value.value(), losses_.tensor.columns(row / rows, 1));
     tape_.backward(value);
     if (planning()) break;  // the others take the same memory again
   }
   params_.finish_accumulation();
-  return loss;
+}
+
+double Trainer::loss() const {
+  if (planning()) return 0;
+  const OwnedTensor each = host_copy(losses_.tensor);
+  double sum = 0;
+  for (Index i = 0; i < each.tensor.count(); ++i) sum += value_at(each.tensor, 0, i);
+  return sum;
+}
+
+void Trainer::compute() {
+  accumulate();
+  if (planning()) return;  // what follows takes no memory of its own
+  clipper_->clip(params_);
+  // On a GPU nobody waits to look: steps rest under a clipping factor that is not a number.
+  const bool fit = on_gpu() || (std::isfinite(loss()) && std::isfinite(clipper_->result().norm));
+  if (fit) optimizer_->apply(params_, clipper_->grad_scale());
+}
+
+bool Trainer::may_replay() const {
+  // Masks are drawn from the number of the step, which a graph would keep.
+  return on_gpu() && warm_ && recipe_.model.dropout == 0;
+}
+
+void Trainer::run_computation() {
+  if (may_replay()) {
+    if (!graph_.captured()) graph_.capture([&] { compute(); });
+    graph_.launch();
+  } else {
+    compute();
+  }
+  warm_ = true;
 }
 
 StepReport Trainer::step(bool measure_angles) {
   StepReport report;
-  report.loss = accumulate();
-  if (planning()) return report;  // what follows takes no memory of its own
+  report.lr = lr_at(recipe_.schedule, recipe_.optim.lr, step_, recipe_.train.steps);
+  fill_batch();
+  if (measure_angles) angles_.before(params_);
+  if (!planning()) optimizer_->prepare({.lr = report.lr});
+  run_computation();
+  if (planning()) return report;
+  report.loss = loss();
+  const ClipResult clip = clipper_->result();
   if (!std::isfinite(report.loss)) explain_divergence("loss");
-  const ClipResult clip = (*clipper_)(params_);
+  if (!std::isfinite(clip.norm)) explain_divergence("gradient");
   report.grad_norm = clip.norm;
   report.clipped = clip.clipped > 0;
-  if (!std::isfinite(clip.norm)) explain_divergence("gradient");
-  report.lr = lr_at(recipe_.schedule, recipe_.optim.lr, step_, recipe_.train.steps);
-  if (measure_angles) angles_.before(params_);
-  optimizer_->step(params_, {.lr = report.lr, .grad_scale = clip.grad_scale});
   require_finite_weights();
   if (measure_angles) report.angles = angles_.after(params_);
   report.step = ++step_;
@@ -98,6 +154,7 @@ StepReport Trainer::step(bool measure_angles) {
 }
 
 void Trainer::require_finite_weights() {
+  if (on_gpu()) return;  // one more pass over the weights; the next loss would tell
   if (std::isfinite(weight_norm_->of(params_.values()))) return;
   // The sum of squares may overflow where no value does.
   for (const Param& param : params_.params()) {
@@ -134,8 +191,9 @@ std::optional<Evaluation> Trainer::evaluate() {
   return norma::evaluate(
       *model_,
       tape_,
+      eval_batch_,
       data_.val,
-      {.most_tokens = recipe_.train.eval_tokens, .ids = ids_.tensor, .targets = targets_.tensor});
+      {.most_tokens = recipe_.train.eval_tokens});
 }
 
 double Trainer::flops_per_step() const {
@@ -147,7 +205,7 @@ Trainer::Memory Trainer::memory() const {
           .gradients = params_.grads().bytes(),
           .optimizer = optimizer_->state_bytes(),
           .activations = tape_.arena().touched(),
-          .data = data_.held_bytes + ids_.tensor.bytes() + targets_.tensor.bytes()};
+          .data = data_.held_bytes + batch_.bytes() + eval_batch_.bytes()};
 }
 
 }  // namespace norma

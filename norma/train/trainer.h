@@ -1,4 +1,8 @@
 // A run in memory: model, optimizer and data, step by step. It writes nothing.
+//
+// On a GPU the second step is taken down as a graph, which every later step replays: forward,
+// backward, clipping and optimizer cost the host one call. What changes from step to step lies in
+// memory that the graph reads: the batch, and the numbers of the optimizer.
 #pragma once
 
 #include <memory>
@@ -8,10 +12,12 @@
 
 #include "norma/data/batches.h"
 #include "norma/data/token_data.h"
+#include "norma/device/device.h"
 #include "norma/models/gpt.h"
 #include "norma/optim/angle_meter.h"
 #include "norma/optim/clip.h"
 #include "norma/optim/optimizer.h"
+#include "norma/train/batch_memory.h"
 #include "norma/train/evaluate.h"
 #include "norma/train/recipe.h"
 
@@ -65,7 +71,7 @@ class Trainer {
   Optimizer& optimizer() { return *optimizer_; }
   const TokenData& data() const { return data_; }
   Tape& tape() { return tape_; }
-  Index micro_batch() const { return ids_.tensor.shape.rows(); }
+  Index micro_batch() const { return eval_batch_.rows(); }
 
   /// Bytes held, by what holds them.
   struct Memory {
@@ -79,7 +85,14 @@ class Trainer {
   Memory memory() const;
 
  private:
-  double accumulate();
+  void fill_batch();
+  void accumulate();
+  void compute();
+  void run_computation();
+  bool may_replay() const;
+  double loss() const;
+  bool on_gpu() const { return recipe_.train.device == DeviceKind::cuda; }
+  void reserve_memory();
   [[noreturn]] void explain_divergence(const char* what);
   void require_finite_weights();
   LossSpec loss_spec() const;
@@ -95,8 +108,11 @@ class Trainer {
   std::optional<TrainWindows> windows_;
   AngleMeter angles_;
   Tape tape_;
-  OwnedTensor ids_;
-  OwnedTensor targets_;
+  BatchMemory batch_;       // of a step
+  BatchMemory eval_batch_;  // as many sequences as are computed at a time
+  OwnedTensor losses_;      // of the micro-batches of a step
+  device::Graph graph_;
+  bool warm_ = false;  // a step has been computed: nothing is allocated or chosen any more
   Index step_ = 0;
 };
 

@@ -30,8 +30,7 @@ class CountingModel {
       : recipe_(test::small_recipe(
             {"scheme.base=pre-rms", "model.vocab=8", "model.positions=none", "model.tied=false"})),
         model_(recipe_.model, recipe_.scheme, params_),
-        ids_({3, recipe_.model.context}, DType::i32),
-        targets_({3 * recipe_.model.context}, DType::i32) {
+        batch_(3, recipe_.model.context, {}) {
     params_.allocate(dtype);
     model_.allocate(dtype);
     fill(params_.values(), 0);
@@ -46,10 +45,7 @@ class CountingModel {
   Evaluation operator()(const std::vector<std::uint16_t>& ids, Index most_tokens = 0) {
     const TokenView tokens{
         reinterpret_cast<const std::byte*>(ids.data()), static_cast<Index>(ids.size()), 2};
-    return *evaluate(model_,
-                     tape_,
-                     tokens,
-                     {.most_tokens = most_tokens, .ids = ids_.tensor, .targets = targets_.tensor});
+    return *evaluate(model_, tape_, batch_, tokens, {.most_tokens = most_tokens});
   }
   Index width() const { return recipe_.model.width; }
 
@@ -58,8 +54,7 @@ class CountingModel {
   ParamStore params_;
   Gpt model_;
   Tape tape_;
-  OwnedTensor ids_;
-  OwnedTensor targets_;
+  BatchMemory batch_;
 };
 
 TEST(Evaluate, AccuracyIsTheShareOfTokensThatWereLikeliest) {
