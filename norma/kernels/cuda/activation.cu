@@ -1,5 +1,4 @@
 #include "norma/kernels/activation.h"
-
 #include "norma/kernels/cuda/activation_math.cuh"
 #include "norma/kernels/cuda/elementwise.cuh"
 

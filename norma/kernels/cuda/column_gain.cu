@@ -1,7 +1,6 @@
-#include "norma/kernels/column_gain.h"
-
 #include <algorithm>
 
+#include "norma/kernels/column_gain.h"
 #include "norma/kernels/cuda/elementwise.cuh"
 
 namespace norma::kernels {
@@ -36,11 +35,8 @@ __device__ inline void read_scales(const Scaling<T>& a, Index c, Math<T> (&to)[N
 }
 
 template <class T, int N>
-__device__ inline void put_scaled(const Scaling<T>& a,
-                                  Index r,
-                                  Index c,
-                                  const Math<T> (&values)[N],
-                                  const Math<T> (&scales)[N]) {
+__device__ inline void put_scaled(
+    const Scaling<T>& a, Index r, Index c, const Math<T> (&values)[N], const Math<T> (&scales)[N]) {
   if (!a.to) return;
   Math<T> scaled[N];
 #pragma unroll
@@ -67,7 +63,10 @@ __global__ void scale_kernel(Scaling<T> a) {
 
 /// A gain per column: dx, and the sums of dy·x over a chunk of rows.
 template <class T, int N>
-__global__ void columns_kernel(Scaling<T> a, Rows<const T> x, Wide<T>* sums_of_chunks, Index chunk_rows) {
+__global__ void columns_kernel(Scaling<T> a,
+                               Rows<const T> x,
+                               Wide<T>* sums_of_chunks,
+                               Index chunk_rows) {
   using C = Math<T>;
   const Index c = own_column<N>();
   C sums[1][N] = {};
@@ -101,7 +100,10 @@ constexpr Index gains_of_block(Index block, int n) {
 /// Shared gains: dx, and the sums of dy·x over a chunk of rows and the columns of each gain, in
 /// double like everywhere. N divides a gain's columns, so that a pack has one gain.
 template <class T, int N>
-__global__ void shared_kernel(Scaling<T> a, Rows<const T> x, double* sums_of_chunks, Index chunk_rows) {
+__global__ void shared_kernel(Scaling<T> a,
+                              Rows<const T> x,
+                              double* sums_of_chunks,
+                              Index chunk_rows) {
   using C = Math<T>;
   __shared__ double parts[kColumnWarps][kColumnLanes];
   const Index together = gains_of_block(a.block, N);

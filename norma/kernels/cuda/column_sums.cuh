@@ -64,7 +64,8 @@ inline dim3 column_grid(Index cols, int n, const RowChunks& chunks) {
 inline dim3 column_block() { return {kColumnLanes, kColumnWarps, 1}; }
 
 template <class P, class Out>
-__global__ void finish_columns_kernel(const P* partials, Index chunks, Index cols, Out* out, double factor, Into into) {
+__global__ void finish_columns_kernel(
+    const P* partials, Index chunks, Index cols, Out* out, double factor, Into into) {
   const Index c = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (c >= cols) return;
   double sum = 0;
@@ -73,7 +74,8 @@ __global__ void finish_columns_kernel(const P* partials, Index chunks, Index col
 }
 /// out (cols) = or += factor·Σ partials (chunks, cols).
 template <class P, class Out>
-void finish_columns(const P* partials, Index chunks, Index cols, Out* out, Into into, double factor = 1) {
+void finish_columns(
+    const P* partials, Index chunks, Index cols, Out* out, Into into, double factor = 1) {
   constexpr int kThreads = 128;
   launch("adding partial sums",
          device::blocks_for(cols, kThreads),

@@ -1,13 +1,13 @@
-#include "norma/kernels/dropout.h"
-
 #include "norma/kernels/cuda/elementwise.cuh"
+#include "norma/kernels/dropout.h"
 
 namespace norma::kernels {
 
 namespace {
 
 template <class T, int N>
-__device__ inline void put_kept(const Pack<T, N>& pack, unsigned kept, Math<T> scale, T* to, Into into) {
+__device__ inline void put_kept(
+    const Pack<T, N>& pack, unsigned kept, Math<T> scale, T* to, Into into) {
   Math<T> values[N];
   unpack(pack, values);
 #pragma unroll
@@ -35,7 +35,8 @@ __device__ inline unsigned kept_bits(const DropRule& rule, Index r, Index cols, 
       if (w == word) votes[b] = vote;
     }
   }
-  // Column k of this lane takes block (lane·N + k) % 16, which lane block / kBlocks of the group drew.
+  // Column k of this lane takes block (lane·N + k) % 16, which lane block / kBlocks of the group
+  // drew.
   const int at = static_cast<int>(threadIdx.x) / kLanes * kLanes +
                  lane * N % static_cast<int>(kDropLanes) / kBlocks;
   unsigned kept = 0;

@@ -16,7 +16,10 @@ struct Packs {
 
 /// The packs at row r, from column c on. A tensor that is not there gives zeros.
 template <int N, class T, class... More>
-__device__ inline auto load_packs(Index r, Index c, const Rows<T>& first, const Rows<More>&... more) {
+__device__ inline auto load_packs(Index r,
+                                  Index c,
+                                  const Rows<T>& first,
+                                  const Rows<More>&... more) {
   using Value = std::remove_const_t<T>;
   const auto load = [&](const auto& rows) {
     return rows ? load_pack<N>(rows.row(r) + c) : Pack<Value, N>{};

@@ -1,7 +1,6 @@
-#include "norma/kernels/gated.h"
-
 #include "norma/kernels/cuda/activation_math.cuh"
 #include "norma/kernels/cuda/elementwise.cuh"
+#include "norma/kernels/gated.h"
 
 namespace norma::kernels {
 
@@ -35,7 +34,8 @@ __global__ void forward_kernel(GatedForward<T> a) {
 // kSums: ds_u or ds_v is wanted. Both leave out their constant factor until the chunks are added.
 // Two blocks must fit a multiprocessor: six registers more than that, and only one would.
 template <class T, int N, Activation kAct, bool kSums>
-__global__ void __launch_bounds__(kColumnLanes* kColumnWarps, 2) backward_kernel(GatedBackward<T> a, Index chunk_rows) {
+__global__ void __launch_bounds__(kColumnLanes* kColumnWarps, 2)
+    backward_kernel(GatedBackward<T> a, Index chunk_rows) {
   using C = Math<T>;
   const Index c = own_column<N>();
   C sums[2][N] = {};

@@ -1,6 +1,5 @@
-#include "norma/kernels/multiply.h"
-
 #include "norma/kernels/cuda/elementwise.cuh"
+#include "norma/kernels/multiply.h"
 
 namespace norma::kernels {
 

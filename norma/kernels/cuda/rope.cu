@@ -1,8 +1,7 @@
-#include "norma/kernels/rope.h"
-
 #include <algorithm>
 
 #include "norma/kernels/cuda/elementwise.cuh"
+#include "norma/kernels/rope.h"
 
 namespace norma::kernels {
 

@@ -1,6 +1,5 @@
-#include "norma/kernels/softcap.h"
-
 #include "norma/kernels/cuda/elementwise.cuh"
+#include "norma/kernels/softcap.h"
 
 namespace norma::kernels {
 
@@ -12,7 +11,7 @@ __global__ void forward_kernel(SoftcapForward<T> a) {
   const Index c = own_column<N>();
   if (c >= a.x.cols) return;
   const C cap = static_cast<C>(a.cap);
-  const C per_cap = static_cast<C>(1 / a.cap);
+  const C per_cap = 1 / static_cast<C>(a.cap);
   walk_all_rows(
       a.x.rows,
       [&](Index r) { return load_packs<N>(r, c, a.x); },
@@ -30,7 +29,7 @@ __global__ void backward_kernel(SoftcapBackward<T> a) {
   using C = Math<T>;
   const Index c = own_column<N>();
   if (c >= a.y.cols) return;
-  const C per_cap = static_cast<C>(1 / a.cap);
+  const C per_cap = 1 / static_cast<C>(a.cap);
   walk_all_rows(
       a.y.rows,
       [&](Index r) { return load_packs<N>(r, c, a.y, a.dy); },
