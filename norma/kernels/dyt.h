@@ -29,6 +29,10 @@ void run(Cpu, const DytForward<float>& a);
 template <class T>
 void run(Cuda, const DytForward<T>& a);
 
+/// Numbers that a chunk of rows may leave: sums of dgain and dbias for every column, and of da and
+/// ds for every 32 columns or more.
+constexpr Index dyt_partials(Index cols) { return 2 * (cols + (cols + 31) / 32); }
+
 template <class T>
 struct DytBackward {
   Rows<const T> x;
@@ -46,7 +50,7 @@ struct DytBackward {
   Into dgain_into;
   Wide<T>* dbias;
   Into dbias_into;
-  Wide<T>* partials;  // (RowChunks(rows).count, 2·cols + 2) when any of these four is wanted
+  Wide<T>* partials;  // (RowChunks(rows).count, dyt_partials(cols)) when any of these is wanted
   Squash squash;
 };
 template <class T>

@@ -55,8 +55,8 @@ void backward(std::string_view op, Backward& b, const Inputs& in, Var y, kernels
   const WantedRows dgain = wanted(b, in.gain);
   const WantedRows dbias = wanted(b, in.bias);
   const bool sums = da || ds || dgain || dbias;
-  const Scratch partials =
-      b.scratch(partial_shape(dy, 2 * dy.shape.cols() + 2, sums), wide(dy.dtype));
+  const Index width = kernels::dyt_partials(dy.shape.cols());
+  const Scratch partials = b.scratch(partial_shape(dy, width, sums), wide(dy.dtype));
   dispatch(op, dy, [&](auto who, auto zero) {
     using T = decltype(zero);
     kernels::run(who,

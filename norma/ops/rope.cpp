@@ -8,7 +8,7 @@
 namespace norma {
 
 RopeTable::RopeTable(RopeSpec spec, Index positions, DType dtype, Device device)
-    : spec_(spec), dtype_(dtype), device_(device) {
+    : spec_(spec), dtype_(wide(dtype)), device_(device) {
   if (spec.head < 2 || spec.head % 2 != 0) {
     throw RequestError(
         say("rope: the head width must be even and at least 2, got ", spec.head, "."));
@@ -16,8 +16,8 @@ RopeTable::RopeTable(RopeSpec spec, Index positions, DType dtype, Device device)
   if (!(spec.base > 0)) {
     throw RequestError(say("rope: the base must be positive, got ", spec.base, "."));
   }
-  if (dtype == DType::i32) {
-    throw RequestError("rope: the table is for floating-point numbers, got i32.");
+  if (dtype_ != DType::f32 && dtype_ != DType::f64) {
+    throw RequestError(say("rope: the table must be f32 or f64, got ", name_of(dtype), "."));
   }
   reserve(positions);
 }
@@ -25,12 +25,12 @@ RopeTable::RopeTable(RopeSpec spec, Index positions, DType dtype, Device device)
 void RopeTable::reserve(Index positions) {
   if (positions <= positions_) return;
   const Index pairs = spec_.head / 2;
-  cosine_ = OwnedTensor({positions, pairs}, wide(dtype_), device_);
-  sine_ = OwnedTensor({positions, pairs}, wide(dtype_), device_);
+  cosine_ = OwnedTensor({positions, pairs}, dtype_, device_);
+  sine_ = OwnedTensor({positions, pairs}, dtype_, device_);
   positions_ = positions;
   if (planning()) return;
-  const OwnedTensor cosines({positions, pairs}, wide(dtype_));
-  const OwnedTensor sines({positions, pairs}, wide(dtype_));
+  const OwnedTensor cosines({positions, pairs}, dtype_);
+  const OwnedTensor sines({positions, pairs}, dtype_);
   const auto angle = [&](Index p, Index j) {
     const double exponent = -2.0 * static_cast<double>(j) / static_cast<double>(spec_.head);
     return static_cast<double>(p) * std::pow(spec_.base, exponent);
@@ -52,12 +52,20 @@ void RopeTable::reserve(Index positions) {
 
 void RopeTable::require(std::string_view op, Var x, Index offset) const {
   require_float(op, "x", x);
-  if (x.dtype() != dtype_) {
+  if (wide(x.dtype()) != dtype_) {
     throw RequestError(say(op,
                            ": x must be ",
                            name_of(dtype_),
                            " like the table of angles, got ",
                            name_of(x.dtype()),
+                           "."));
+  }
+  if (x.value().device != device_) {
+    throw RequestError(say(op,
+                           ": x lies on ",
+                           name_of(x.value().device),
+                           ", the table of angles on ",
+                           name_of(device_),
                            "."));
   }
   if (x.shape().rank() < 2) throw ShapeError(op, "x", "(..., T, C)", x.shape().text());

@@ -17,16 +17,17 @@ struct RopeSpec {
   RopeLayout layout = RopeLayout::interleaved;
 };
 
-/// Cosines and sines of all positions, computed in double and rounded once. Whoever owns the model
-/// owns one and passes it to every rope; it outlives the step.
+/// Cosines and sines of all positions, computed in double and rounded once, for values of type
+/// `dtype` on one device: f32 beside bf16. Whoever owns the model owns one and passes it to every
+/// rope; it outlives the step.
 class RopeTable {
  public:
-  /// For values of type `dtype`; the table itself is wide.
   RopeTable(RopeSpec spec, Index positions, DType dtype, Device device = {});
   RopeTable(const RopeTable&) = delete;
   RopeTable& operator=(const RopeTable&) = delete;
 
-  /// Makes sure that positions 0 to `positions` − 1 are there. Allocates only to grow.
+  /// Makes sure that positions 0 to `positions` − 1 are there. Allocates only to grow; on a GPU it
+  /// then waits.
   void reserve(Index positions);
 
   const RopeSpec& spec() const { return spec_; }

@@ -13,19 +13,18 @@ inline RowChunks gpu_chunks(Index rows) { return RowChunks(rows, RowChunks::kMos
 inline constexpr int kColumnLanes = 32;  // threads beside each other in a block, N columns each
 inline constexpr int kColumnWarps = 8;   // rows in flight
 
-/// f(r, c, sums) for every row r of the block's chunk and every N-th column c; it adds what the N
-/// columns from c on contribute to sums[k][0 … N), k < kSums. partials[k] (chunks, cols) gets the
-/// chunk's sums; a null one is left out.
-template <int kSums, int N, class C, class P, class F>
-__device__ void walk_columns(Index rows, Index cols, Index chunk_rows, P* const (&partials)[kSums], F&& f) {
+/// The first of the N neighbouring columns that belong to this thread; it may lie beyond the last.
+template <int N>
+__device__ inline Index own_column() {
+  return (static_cast<Index>(blockIdx.x) * kColumnLanes + threadIdx.x) * N;
+}
+
+/// Adds the sums of the block's warps, warp by warp. partials[k] (chunks, cols) gets the chunk's; a
+/// null one is left out. All threads of the block call it.
+template <int kSums, int N, class C, class P>
+__device__ void put_chunk_sums(const C (&sums)[kSums][N], Index cols, P* const (&partials)[kSums]) {
   __shared__ C shared[kColumnWarps][kColumnLanes * N];
-  const Index c = (static_cast<Index>(blockIdx.x) * kColumnLanes + threadIdx.x) * N;
-  const Index begin = static_cast<Index>(blockIdx.y) * chunk_rows;
-  const Index end = begin + chunk_rows < rows ? begin + chunk_rows : rows;
-  C sums[kSums][N] = {};
-  if (c < cols) {
-    for (Index r = begin + threadIdx.y; r < end; r += kColumnWarps) f(r, c, sums);
-  }
+  const Index c = own_column<N>();
 #pragma unroll
   for (int k = 0; k < kSums; ++k) {
     if (partials[k] == nullptr) continue;
@@ -42,6 +41,22 @@ __device__ void walk_columns(Index rows, Index cols, Index chunk_rows, P* const 
     }
   }
 }
+
+/// f(r, c, sums) for every row r of the block's chunk and every N-th column c; it adds what the N
+/// columns from c on contribute to sums[k][0 … N), k < kSums. partials[k] (chunks, cols) gets the
+/// chunk's sums; a null one is left out.
+template <int kSums, int N, class C, class P, class F>
+__device__ void walk_columns(
+    Index rows, Index cols, Index chunk_rows, P* const (&partials)[kSums], F&& f) {
+  const Index c = own_column<N>();
+  const Index begin = static_cast<Index>(blockIdx.y) * chunk_rows;
+  const Index end = begin + chunk_rows < rows ? begin + chunk_rows : rows;
+  C sums[kSums][N] = {};
+  if (c < cols) {
+    for (Index r = begin + threadIdx.y; r < end; r += kColumnWarps) f(r, c, sums);
+  }
+  put_chunk_sums(sums, cols, partials);
+}
 inline dim3 column_grid(Index cols, int n, const RowChunks& chunks) {
   const Index wide = static_cast<Index>(kColumnLanes) * n;
   return {static_cast<unsigned>((cols + wide - 1) / wide), static_cast<unsigned>(chunks.count), 1};
@@ -49,7 +64,8 @@ inline dim3 column_grid(Index cols, int n, const RowChunks& chunks) {
 inline dim3 column_block() { return {kColumnLanes, kColumnWarps, 1}; }
 
 template <class P, class Out>
-__global__ void finish_columns_kernel(const P* partials, Index chunks, Index cols, Out* out, double factor, Into into) {
+__global__ void finish_columns_kernel(
+    const P* partials, Index chunks, Index cols, Out* out, double factor, Into into) {
   const Index c = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (c >= cols) return;
   double sum = 0;
@@ -58,7 +74,8 @@ __global__ void finish_columns_kernel(const P* partials, Index chunks, Index col
 }
 /// out (cols) = or += factor·Σ partials (chunks, cols).
 template <class P, class Out>
-void finish_columns(const P* partials, Index chunks, Index cols, Out* out, Into into, double factor = 1) {
+void finish_columns(
+    const P* partials, Index chunks, Index cols, Out* out, Into into, double factor = 1) {
   constexpr int kThreads = 128;
   launch("adding partial sums",
          device::blocks_for(cols, kThreads),
