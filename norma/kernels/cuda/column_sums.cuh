@@ -17,7 +17,8 @@ inline constexpr int kColumnWarps = 8;   // rows in flight
 /// columns from c on contribute to sums[k][0 … N), k < kSums. partials[k] (chunks, cols) gets the
 /// chunk's sums; a null one is left out.
 template <int kSums, int N, class C, class P, class F>
-__device__ void walk_columns(Index rows, Index cols, Index chunk_rows, P* const (&partials)[kSums], F&& f) {
+__device__ void walk_columns(
+    Index rows, Index cols, Index chunk_rows, P* const (&partials)[kSums], F&& f) {
   __shared__ C shared[kColumnWarps][kColumnLanes * N];
   const Index c = (static_cast<Index>(blockIdx.x) * kColumnLanes + threadIdx.x) * N;
   const Index begin = static_cast<Index>(blockIdx.y) * chunk_rows;
@@ -49,7 +50,8 @@ inline dim3 column_grid(Index cols, int n, const RowChunks& chunks) {
 inline dim3 column_block() { return {kColumnLanes, kColumnWarps, 1}; }
 
 template <class P, class Out>
-__global__ void finish_columns_kernel(const P* partials, Index chunks, Index cols, Out* out, double factor, Into into) {
+__global__ void finish_columns_kernel(
+    const P* partials, Index chunks, Index cols, Out* out, double factor, Into into) {
   const Index c = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (c >= cols) return;
   double sum = 0;
@@ -58,7 +60,8 @@ __global__ void finish_columns_kernel(const P* partials, Index chunks, Index col
 }
 /// out (cols) = or += factor·Σ partials (chunks, cols).
 template <class P, class Out>
-void finish_columns(const P* partials, Index chunks, Index cols, Out* out, Into into, double factor = 1) {
+void finish_columns(
+    const P* partials, Index chunks, Index cols, Out* out, Into into, double factor = 1) {
   constexpr int kThreads = 128;
   launch("adding partial sums",
          device::blocks_for(cols, kThreads),
