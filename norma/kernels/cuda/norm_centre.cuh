@@ -17,18 +17,17 @@ struct Spread {
 template <class C, class Team, class T>
 __device__ inline Spread<C> spread(Team& team, const Held<Team, T>& x) {
   constexpr int N = Team::N;
-  const C first = team.on ? read<C>(*x.at) : C{0};  // a constant row has its value as mean
   C total[1] = {};
   team.each([&](int p, int c) {
     C v[N];
     x.get(p, c, v);
 #pragma unroll
-    for (int i = 0; i < N; ++i) total[0] += v[i] - first;
+    for (int i = 0; i < N; ++i) total[0] += v[i];
   });
   team.sum(total);
   const auto count = static_cast<C>(team.width);
-  const C mean = first + total[0] / count;
-  C left[2] = {};  // Σ (x − mean), Σ (x − mean)²
+  const C mean = total[0] / count;  // of a constant row: its value, as C has bits to spare
+  C left[2] = {};                   // Σ (x − mean), Σ (x − mean)²
   team.each([&](int p, int c) {
     C v[N];
     x.get(p, c, v);

@@ -94,6 +94,19 @@ struct ColumnSums {
   }
 };
 
+/// Adds one number of each team, known to all its threads, in the order of teams: the block's entry
+/// of partials (chunks). All threads of the block call it.
+template <class Team, class C, class P>
+__device__ void finish_total(const Team& team, C total, P* partials) {
+  __shared__ C shared[Team::kTeams];
+  if (team.lane == 0) shared[team.index] = total;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  C sum = 0;
+  for (int i = 0; i < Team::kTeams; ++i) sum += shared[i];
+  write(partials[blockIdx.x], sum);
+}
+
 /// The gradient of a gain or bias that has one entry per place in a group, or one per column.
 template <class P>
 struct GroupSums {

@@ -24,17 +24,17 @@ struct RowWalk {
 
 /// kSpan threads that share a row, each with kPacks packs of N neighbours; kPacks 0: rows of any
 /// width, which are read again in every loop over them.
-template <int kSpan_, int kPacks_, int N_>
+template <int kSpan_, int kPacks_, int N_, int kThreads_ = kSpan_ <= 32 && kPacks_ == 1 ? 512 : 256>
 struct RowTeam {
   static constexpr int kSpan = kSpan_;
   static constexpr int kPacks = kPacks_;
   static constexpr int N = N_;
-  // Two blocks fit a multiprocessor; a thread that holds little leaves registers for more of them.
-  static constexpr int kThreads = kSpan <= 32 && kPacks == 1 ? 512 : 256;
+  // Of a block. Two blocks fit a multiprocessor; threads that hold little leave registers for more.
+  static constexpr int kThreads = kThreads_;
   static constexpr int kTeams = kThreads / kSpan;
   static_assert(kThreads % kSpan == 0 && (kPacks > 0 || N == 1));
 
-  int width;        // of the row this team has; 0 when it has none
+  int width;        // of a row
   int lane;         // this thread's place in the team
   int index;        // the team's place in the block
   int calls = 0;    // of sum
