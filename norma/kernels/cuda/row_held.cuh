@@ -10,14 +10,14 @@ namespace norma::kernels {
 /// A row in the registers of its team, as it is stored.
 template <class Team, class T>
 struct Held {
-  Neighbours<std::remove_const_t<T>, Team::N> packs[Team::kPacks > 0 ? Team::kPacks : 1];
+  Neighbours<std::remove_const_t<T>, Team::N> raw[Team::kPacks > 0 ? Team::kPacks : 1];
   T* at;
 
   /// Reads the row at `from`; a null pointer holds nothing.
   __device__ Held(const Team& team, T* from) : at(from) {
     if constexpr (Team::kPacks > 0) {
       if (at == nullptr) return;
-      team.each([&](int p, int c) { packs[p].load(at + c); });
+      team.each([&](int p, int c) { raw[p].load(at + c); });
     }
   }
   /// Nothing is held before keep.
@@ -28,7 +28,7 @@ struct Held {
   template <class C>
   __device__ void get(int p, int c, C (&to)[Team::N]) const {
     if constexpr (Team::kPacks > 0) {
-      packs[p].get(to);
+      raw[p].get(to);
     } else {
       to[0] = read<C>(at[c]);
     }
@@ -36,8 +36,8 @@ struct Held {
   /// Writes to memory, rounded to T, and holds what was written.
   template <class C>
   __device__ void keep(int p, int c, const C (&values)[Team::N]) {
-    packs[p].set(values);
-    packs[p].store(at + c);
+    raw[p].set(values);
+    raw[p].store(at + c);
   }
 };
 

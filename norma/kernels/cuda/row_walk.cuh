@@ -81,7 +81,7 @@ struct RowTeam {
 #pragma unroll
         for (int k = 0; k < K; ++k) mine[warp][k] = values[k];
       }
-      asm volatile("bar.sync %0, %1;" ::"r"(index + 1), "n"(kSpan) : "memory");
+      barrier<0>();
 #pragma unroll
       for (int k = 0; k < K; ++k) {
         values[k] = 0;
@@ -92,6 +92,16 @@ struct RowTeam {
     // What was read for the sums, such as gains, is read again from the cache rather than kept in
     // registers that would be missing for rows.
     asm volatile("" ::: "memory");
+  }
+
+  /// Of the team alone. Numbers known to the compiler: else it would claim all barriers there are.
+  template <int kIndex>
+  __device__ void barrier() const {
+    if (kIndex + 1 == kTeams || index == kIndex) {
+      asm volatile("bar.sync %0, %1;" ::"n"(kIndex + 1), "n"(kSpan) : "memory");
+    } else if constexpr (kIndex + 1 < kTeams) {
+      barrier<kIndex + 1>();
+    }
   }
 };
 
