@@ -120,7 +120,8 @@ void with_pack(bool all, F&& f) {
   }
 }
 
-/// The sum over a group of kLanes neighbours in a warp, given to all of them; kLanes is a power of 2.
+/// The sum over a group of kLanes neighbours in a warp, given to all of them; kLanes is a power
+/// of 2.
 template <int kLanes = 32, class C>
 __device__ inline C warp_sum(C value) {
 #pragma unroll
