@@ -1,0 +1,119 @@
+#include "norma/kernels/cuda/geodesic_path.cuh"
+
+namespace norma::kernels {
+
+namespace {
+
+template <class T, GeodesicRule kRule, class Team>
+__global__ void __launch_bounds__(Team::kThreads, 2)
+    forward_kernel(GeodesicForward<T> args, RowWalk walk) {
+  using C = Math<T>;
+  constexpr int N = Team::N;
+  Team team(walk);
+  walk_rows(team, walk, [&](Index r, Index) {
+    const Held<Team, const T> h(team, args.h.row(r));
+    const Held<Team, const T> b(team, args.b.row(r));
+    C squares[3] = {};  // of h, of b, and h·b
+    team.each([&](int p, int c) {
+      C x[N];
+      C y[N];
+      h.get(p, c, x);
+      b.get(p, c, y);
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        squares[0] += x[i] * x[i];
+        squares[1] += y[i] * y[i];
+        squares[2] += x[i] * y[i];
+      }
+    });
+    team.sum(squares);
+    GeodesicRow stats;
+    stats.inv_h = inverse_norm(squares[0], args.eps);
+    stats.inv_b = inverse_norm(squares[1], args.eps);
+    const auto unit = [&](int p, int c, C(&a)[N], C(&d)[N]) {
+      h.get(p, c, a);
+      b.get(p, c, d);
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        a[i] *= static_cast<C>(stats.inv_h);
+        d[i] *= static_cast<C>(stats.inv_b);
+      }
+    };
+    if constexpr (kRule == GeodesicRule::riem) {
+      stats.turn = static_cast<double>(squares[2]) * stats.inv_h * stats.inv_b;
+    }
+    if constexpr (kRule == GeodesicRule::slerp) {
+      C between[2] = {};  // |a − d|² and |a + d|²
+      team.each([&](int p, int c) {
+        C a[N];
+        C d[N];
+        unit(p, c, a, d);
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+          between[0] += (a[i] - d[i]) * (a[i] - d[i]);
+          between[1] += (a[i] + d[i]) * (a[i] + d[i]);
+        }
+      });
+      team.sum(between);
+      stats.turn = angle_of(between[0], between[1]);
+    }
+    const Path<kRule, C> path(stats.turn);
+    const auto reach = [&](int p, int c, PathPoint<C>(&to)[N]) {
+      C a[N];
+      C d[N];
+      C alpha[N];
+      unit(p, c, a, d);
+      read_steps(args.alpha, args.alpha_count, args.alpha_mult, c, alpha);
+      path.points(alpha, a, d, to);
+    };
+    C m[Team::kPacks > 0 ? Team::kPacks : 1][N];
+    C square[1] = {};
+    team.each([&](int p, int c) {
+      PathPoint<C> to[N];
+      reach(p, c, to);
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        m[p][i] = to[i].m;
+        square[0] += m[p][i] * m[p][i];
+      }
+    });
+    team.sum(square);
+    stats.inv_m = inverse_norm(square[0], args.eps);
+    if (team.first()) args.stats[r] = stats;
+    team.each([&](int p, int c) {
+      PathPoint<C> to[N];
+      if (Team::kPacks == 0) reach(p, c, to);  // a row that is not held
+      C y[N];
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        y[i] = (Team::kPacks == 0 ? to[i].m : m[p][i]) * static_cast<C>(stats.inv_m);
+      }
+      put_row(args.y.row(r) + c, y, Into::set);
+    });
+  });
+}
+
+}  // namespace
+
+template <class T>
+void run(Cuda, const GeodesicForward<T>& args) {
+  constexpr int N = kPack<T>;
+  const bool fit = row_packs(args.h, N) && row_packs(args.b, N) && row_packs(args.y, N) &&
+                   (args.alpha_count == 1 || row_packs(args.alpha, N));
+  with_rule(args.rule, [&](auto rule) {
+    with_team<T>(args.h.cols, fit, [&]<class Team>(std::type_identity<Team>) {
+      const RowWalk walk = row_walk<Team>(args.h.rows, 1, args.h.cols);
+      launch("a step on the sphere",
+             walk.grid,
+             Team::kThreads,
+             0,
+             forward_kernel<T, rule, Team>,
+             args,
+             walk);
+    });
+  });
+}
+template void run(Cuda, const GeodesicForward<float>&);
+template void run(Cuda, const GeodesicForward<Bf16>&);
+
+}  // namespace norma::kernels
