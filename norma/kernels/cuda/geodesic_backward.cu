@@ -61,74 +61,109 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
       {args.dalpha == nullptr ? nullptr : args.partials, args.h.cols, args.h.cols}};
   ColumnSums<1, Team, C, double> dalpha(team, walk, to);
   walk_rows(team, walk, [&](Index r, Index) {
-    const Held<Team, const T> h(team, args.h.row(r));
-    const Held<Team, const T> b(team, args.b.row(r));
-    const Held<Team, const T> out(team, args.dy.row(r));
+    Held<Team, const T> h(team, args.h.row(r));
+    Held<Team, const T> b(team, args.b.row(r));
+    Held<Team, const T> out(team, args.dy.row(r));
     const GeodesicRow stats = args.stats[r];
     const Way path(stats.turn);
     const C inv_h = static_cast<C>(stats.inv_h);
     const C inv_b = static_cast<C>(stats.inv_b);
-    const auto reach = [&](int p, int c, C(&a)[N], C(&d)[N], C(&dy)[N], PathPoint<C>(&at)[N]) {
-      C alpha[N];
+    const auto load = [&](int p, int c, C(&alpha)[N], C(&a)[N], C(&d)[N], C(&dy)[N]) {
+      read_steps(args.alpha, args.alpha_count, args.alpha_mult, c, alpha);
       h.get(p, c, a);
       b.get(p, c, d);
       out.get(p, c, dy);
-      read_steps(args.alpha, args.alpha_count, args.alpha_mult, c, alpha);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         a[i] *= inv_h;
         d[i] *= inv_b;
       }
-      path.points(alpha, a, d, at);
     };
     C sums[Way::kArc ? kSums : Way::kTurns ? kAA : kTurnDy] = {};
-    team.each([&](int p, int c) {
-      C a[N];
-      C d[N];
-      C dy[N];
-      PathPoint<C> at[N];
-      reach(p, c, a, d, dy, at);
+    path.with_case([&](auto usual) {
+      team.each([&](int p, int c) {
+        C alpha[N];
+        C a[N];
+        C d[N];
+        C dy[N];
+        load(p, c, alpha, a, d, dy);
 #pragma unroll
-      for (int i = 0; i < N; ++i) {
-        const C pa = at[i].p * a[i];
-        sums[kMDy] += at[i].m * dy[i];
-        sums[kMM] += at[i].m * at[i].m;
-        sums[kPaDy] += pa * dy[i];
-        sums[kPaM] += pa * at[i].m;
-        if constexpr (Way::kTurns) {
-          sums[kTurnDy] += at[i].by_turn * dy[i];
-          sums[kTurnM] += at[i].by_turn * at[i].m;
+        for (int i = 0; i < N; ++i) {
+          const PathPoint<C> at = path.template point<usual>(alpha[i], a[i], d[i]);
+          const C pa = at.p * a[i];
+          sums[kMDy] += at.m * dy[i];
+          sums[kMM] += at.m * at.m;
+          sums[kPaDy] += pa * dy[i];
+          sums[kPaM] += pa * at.m;
+          if constexpr (Way::kTurns) {
+            sums[kTurnDy] += at.by_turn * dy[i];
+            sums[kTurnM] += at.by_turn * at.m;
+          }
+          if constexpr (Way::kArc) {
+            sums[kAA] += a[i] * a[i];
+            sums[kDD] += d[i] * d[i];
+          }
         }
-        if constexpr (Way::kArc) {
-          sums[kAA] += a[i] * a[i];
-          sums[kDD] += d[i] * d[i];
-        }
-      }
+      });
     });
     team.sum(sums);
+    look_again(h);
+    look_again(b);
+    look_again(out);
     const RowGradient<C> g = row_gradient(path, static_cast<C>(stats.inv_m), sums);
-    team.each([&](int p, int c) {
-      C a[N];
-      C d[N];
-      C dy[N];
-      PathPoint<C> at[N];
-      reach(p, c, a, d, dy, at);
-      C slope[N];
-      C da[N];
-      C dd[N];
+    path.with_case([&](auto usual) {
+      team.each([&](int p, int c) {
+        C alpha[N];
+        C a[N];
+        C d[N];
+        C dy[N];
+        load(p, c, alpha, a, d, dy);
+        C slope[N];
 #pragma unroll
-      for (int i = 0; i < N; ++i) {
-        const C gm = g.by_dy * dy[i] - g.by_m * at[i].m;
-        slope[i] = gm * at[i].by_alpha;
-        da[i] = inv_h * (at[i].p * gm + g.across * d[i] + g.along_a * a[i]);
-        dd[i] = inv_b * (at[i].q * gm + g.across * a[i] + g.along_d * d[i]);
-      }
-      dalpha.add(0, p, c, slope);
-      if (args.dh) put_row(args.dh.row(r) + c, da, args.dh_into);
-      if (args.db) put_row(args.db.row(r) + c, dd, args.db_into);
+        for (int i = 0; i < N; ++i) {
+          const PathPoint<C> at = path.template point<usual>(alpha[i], a[i], d[i]);
+          const C gm = g.by_dy * dy[i] - g.by_m * at.m;
+          const C ga = at.p * gm + g.across * d[i] + g.along_a * a[i];
+          const C gd = at.q * gm + g.across * a[i] + g.along_d * d[i];
+          slope[i] = gm * at.by_alpha;
+          a[i] = inv_h * ga;
+          d[i] = inv_b * gd;
+        }
+        dalpha.add(0, p, c, slope);
+        if (args.dh) put_row(args.dh.row(r) + c, a, args.dh_into);
+        if (args.db) put_row(args.db.row(r) + c, d, args.db_into);
+      });
     });
   });
   dalpha.finish(team);
+}
+
+/// with_team with fewer kernels. An arc needs so many registers beside the row and the sums of
+/// alpha that a thread holds two packs of it where it could hold four of another path.
+template <class T, bool kArc, class F>
+void with_step_team(Index width, bool fit, F&& f) {
+  constexpr int N = kPack<T>;
+  constexpr int kMore = kArc ? 2 : 1;  // threads to a row
+  const auto with = [&]<int kSpan, int kPacks, int kN>() {
+    f(std::type_identity<RowTeam<kSpan, kPacks, kN>>{});
+  };
+  const Index packs = width / N;
+  if (!fit || width % N != 0 || packs > 1024) {
+    if (width <= 64) return with.template operator()<32, 2, 1>();
+    if (width <= 2048) return with.template operator()<256, 8, 1>();
+    return with.template operator()<256, 0, 1>();
+  }
+  if constexpr (std::is_same_v<T, float>) {  // the mode for comparisons
+    if (packs <= 128) return with.template operator()<32, 4, N>();
+  } else {
+    if (packs <= 32) return with.template operator()<16, 2, N>();
+    if (packs <= 64) return with.template operator()<32, 2, N>();
+    if (packs <= 96) return with.template operator()<32, 3, N>();
+    if (packs <= 128) return with.template operator()<32 * kMore, 4 / kMore, N>();
+    if (packs <= 256) return with.template operator()<64 * kMore, 4 / kMore, N>();
+    if (packs <= 512) return with.template operator()<128 * kMore, 4 / kMore, N>();
+  }
+  return with.template operator()<256, 4, N>();
 }
 
 }  // namespace
@@ -143,7 +178,8 @@ void run(Cuda, const GeodesicBackward<T>& args) {
                    (args.alpha_count == 1 || row_packs(args.alpha, N));
   const OverRows sums = args.dalpha == nullptr ? OverRows::none : OverRows::per_column;
   with_rule(args.rule, [&](auto rule) {
-    with_team<T>(cols, fit, [&]<class Team>(std::type_identity<Team>) {
+    constexpr bool kArc = rule == GeodesicRule::slerp;
+    with_step_team<T, kArc>(cols, fit, [&]<class Team>(std::type_identity<Team>) {
       const RowWalk walk = row_walk<Team>(rows, 1, cols, sums);
       launch("the gradient of a step on the sphere",
              walk.grid,

@@ -58,38 +58,44 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
       stats.turn = angle_of(between[0], between[1]);
     }
     const Path<kRule, C> path(stats.turn);
-    const auto reach = [&](int p, int c, PathPoint<C>(&to)[N]) {
-      C a[N];
-      C d[N];
-      C alpha[N];
-      unit(p, c, a, d);
-      read_steps(args.alpha, args.alpha_count, args.alpha_mult, c, alpha);
-      path.points(alpha, a, d, to);
+    // m, and again m where a row is not held.
+    const auto each_m = [&](auto&& f) {
+      path.with_case([&](auto usual) {
+        team.each([&](int p, int c) {
+          C alpha[N];
+          C a[N];
+          C d[N];
+          unit(p, c, a, d);
+          read_steps(args.alpha, args.alpha_count, args.alpha_mult, c, alpha);
+#pragma unroll
+          for (int i = 0; i < N; ++i) a[i] = path.template point<usual>(alpha[i], a[i], d[i]).m;
+          f(p, c, a);
+        });
+      });
     };
-    C m[Team::kPacks > 0 ? Team::kPacks : 1][N];
+    C held[Team::kPacks > 0 ? Team::kPacks : 1][N];
     C square[1] = {};
-    team.each([&](int p, int c) {
-      PathPoint<C> to[N];
-      reach(p, c, to);
+    each_m([&](int p, int, const C(&m)[N]) {
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        m[p][i] = to[i].m;
-        square[0] += m[p][i] * m[p][i];
+        held[p][i] = m[i];
+        square[0] += m[i] * m[i];
       }
     });
     team.sum(square);
     stats.inv_m = inverse_norm(square[0], args.eps);
     if (team.first()) args.stats[r] = stats;
-    team.each([&](int p, int c) {
-      PathPoint<C> to[N];
-      if (Team::kPacks == 0) reach(p, c, to);  // a row that is not held
+    const auto finish = [&](int, int c, const C(&m)[N]) {
       C y[N];
 #pragma unroll
-      for (int i = 0; i < N; ++i) {
-        y[i] = (Team::kPacks == 0 ? to[i].m : m[p][i]) * static_cast<C>(stats.inv_m);
-      }
+      for (int i = 0; i < N; ++i) y[i] = m[i] * static_cast<C>(stats.inv_m);
       put_row(args.y.row(r) + c, y, Into::set);
-    });
+    };
+    if constexpr (Team::kPacks > 0) {
+      team.each([&](int p, int c) { finish(p, c, held[p]); });
+    } else {
+      each_m(finish);
+    }
   });
 }
 

@@ -104,25 +104,23 @@ struct Path {
     }
   }
 
-  /// The points of N columns.
-  template <int N>
-  __device__ void points(const C (&alpha)[N],
-                         const C (&a)[N],
-                         const C (&d)[N],
-                         PathPoint<C> (&to)[N]) const {
-    if (kRule == GeodesicRule::lerp || (kArc && opposite)) {
-#pragma unroll
-      for (int i = 0; i < N; ++i) to[i] = chord_point(C{1}, false, alpha[i], a[i], d[i]);
-    } else if (!kArc) {
-#pragma unroll
-      for (int i = 0; i < N; ++i) to[i] = chord_point(turn, true, alpha[i], a[i], d[i]);
-    } else if (close) {
-#pragma unroll
-      for (int i = 0; i < N; ++i) to[i] = short_point(turn, alpha[i], a[i], d[i]);
+  /// f(std::true_type{}) for a row on the path its rule is named after, f(std::false_type{}) near
+  /// the ends of an arc. Loops are compiled for one of them each: where the cases meet in a loop,
+  /// registers run out.
+  template <class F>
+  __device__ void with_case(F&& f) const {
+    if (kArc && (close || opposite)) {
+      f(std::false_type{});
     } else {
-#pragma unroll
-      for (int i = 0; i < N; ++i) to[i] = arc_point(alpha[i], a[i], d[i]);
+      f(std::true_type{});
     }
+  }
+  template <bool kUsual>
+  __device__ PathPoint<C> point(C alpha, C a, C d) const {
+    if constexpr (kRule == GeodesicRule::lerp) return chord_point(C{1}, false, alpha, a, d);
+    if constexpr (kRule == GeodesicRule::riem) return chord_point(turn, true, alpha, a, d);
+    if constexpr (kUsual) return arc_point(alpha, a, d);
+    return close ? short_point(turn, alpha, a, d) : chord_point(C{1}, false, alpha, a, d);
   }
 
  private:
@@ -154,6 +152,19 @@ __device__ inline void read_steps(const float* alpha, Index count, double mult, 
   }
 #pragma unroll
   for (int i = 0; i < N; ++i) to[i] = fabs(static_cast<C>(mult) * to[i]);
+}
+
+/// Makes the compiler take the held row for a new one, so that the next loop works its numbers out
+/// again: kept from loop to loop they would need more registers than a thread has.
+template <class Team, class T>
+__device__ inline void look_again(Held<Team, T>& row) {
+  if constexpr (Team::kPacks > 0 && sizeof(row.raw) % sizeof(unsigned) == 0) {
+    auto* words = reinterpret_cast<unsigned*>(row.raw);
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(sizeof(row.raw) / sizeof(unsigned)); ++i) {
+      asm volatile("" : "+r"(words[i]));
+    }
+  }
 }
 
 /// f(std::integral_constant<GeodesicRule, rule>{})
