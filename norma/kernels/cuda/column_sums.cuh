@@ -49,23 +49,33 @@ inline dim3 column_grid(Index cols, int n, const RowChunks& chunks) {
 }
 inline dim3 column_block() { return {kColumnLanes, kColumnWarps, 1}; }
 
+inline constexpr int kFinishWarps = 16;
+
 template <class P, class Out>
 __global__ void finish_columns_kernel(
     const P* partials, Index chunks, Index cols, Out* out, double factor, Into into) {
-  const Index c = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (c >= cols) return;
+  // Each warp takes every kFinishWarps-th chunk: one thread alone would wait for hundreds of reads.
+  __shared__ double shared[kFinishWarps][32];
+  const Index c = static_cast<Index>(blockIdx.x) * 32 + threadIdx.x;
   double sum = 0;
-  for (Index chunk = 0; chunk < chunks; ++chunk) sum += read<double>(partials[chunk * cols + c]);
+  if (c < cols) {
+    for (Index chunk = threadIdx.y; chunk < chunks; chunk += kFinishWarps) {
+      sum += read<double>(partials[chunk * cols + c]);
+    }
+  }
+  shared[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || c >= cols) return;
+  for (int w = 1; w < kFinishWarps; ++w) sum += shared[w][threadIdx.x];
   put(out[c], factor * sum, into);
 }
 /// out (cols) = or += factor·Σ partials (chunks, cols).
 template <class P, class Out>
 void finish_columns(
     const P* partials, Index chunks, Index cols, Out* out, Into into, double factor = 1) {
-  constexpr int kThreads = 128;
   launch("adding partial sums",
-         device::blocks_for(cols, kThreads),
-         kThreads,
+         device::blocks_for(cols, 32),
+         dim3(32, kFinishWarps),
          0,
          finish_columns_kernel<P, Out>,
          partials,

@@ -1,22 +1,10 @@
+#include "norma/kernels/cuda/norm_gain.cuh"
 #include "norma/kernels/cuda/row_team.cuh"
 #include "norma/kernels/rms_norm.h"
 
 namespace norma::kernels {
 
 namespace {
-
-/// The factors of N columns.
-template <int N, class C>
-__device__ void factors(const float* gain, Index place, double offset, C (&to)[N]) {
-  if (gain == nullptr) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) to[i] = 1;
-    return;
-  }
-  read_row(gain + place, to);
-#pragma unroll
-  for (int i = 0; i < N; ++i) to[i] += static_cast<C>(offset);
-}
 
 template <class T, class Team>
 __global__ void __launch_bounds__(Team::kThreads, 2)
@@ -41,7 +29,7 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
       C v[N];
       C gain[N];
       x.get(p, c, v);
-      factors(a.gain, a.gain_per_column ? at + c : c, a.gain_offset, gain);
+      read_gain(a.gain, a.gain_per_column ? at + c : c, a.gain_offset, gain);
 #pragma unroll
       for (int i = 0; i < N; ++i) v[i] = v[i] * rstd * gain[i];
       put_row(a.y.row(r) + at + c, v, Into::set);
@@ -70,7 +58,7 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
       C gain[N];
       x.get(p, c, xhat);
       dy.get(p, c, d);
-      factors(a.gain, a.gain_per_column ? at + c : c, a.gain_offset, gain);
+      read_gain(a.gain, a.gain_per_column ? at + c : c, a.gain_offset, gain);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         d[i] *= xhat[i] * rstd;
@@ -87,7 +75,7 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
       C gain[N];
       x.get(p, c, v);
       dy.get(p, c, d);
-      factors(a.gain, a.gain_per_column ? at + c : c, a.gain_offset, gain);
+      read_gain(a.gain, a.gain_per_column ? at + c : c, a.gain_offset, gain);
 #pragma unroll
       for (int i = 0; i < N; ++i) v[i] = rstd * (d[i] * gain[i] - v[i] * rstd * dot);
       dx.put(p, c, v);

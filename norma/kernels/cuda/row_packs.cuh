@@ -8,59 +8,89 @@
 
 namespace norma::kernels {
 
-/// N neighbours in accesses of up to 16 bytes.
-template <int N, class V>
-__device__ inline void load_row(const V* from, V (&to)[N]) {
-  constexpr int kPiece = N < kPack<V> ? N : kPack<V>;
+/// N neighbours as they are stored, in registers.
+template <class V, int N>
+struct Neighbours {
+  static constexpr int kPiece = N < kPack<V> ? N : kPack<V>;
+  V raw[N];
+
+  __device__ void load(const V* from) {
 #pragma unroll
-  for (int i = 0; i < N; i += kPiece) {
-    const auto piece = load_pack<kPiece>(from + i);
+    for (int i = 0; i < N; i += kPiece) {
+      const auto piece = load_pack<kPiece>(from + i);
 #pragma unroll
-    for (int k = 0; k < kPiece; ++k) to[i + k] = piece.at[k];
-  }
-}
-template <int N, class V>
-__device__ inline void store_row(V* to, const V (&from)[N]) {
-  constexpr int kPiece = N < kPack<V> ? N : kPack<V>;
-#pragma unroll
-  for (int i = 0; i < N; i += kPiece) {
-    Pack<V, kPiece> piece;
-#pragma unroll
-    for (int k = 0; k < kPiece; ++k) piece.at[k] = from[i + k];
-    store_pack(to + i, piece);
-  }
-}
-/// The numbers of N neighbours that nobody writes meanwhile, such as gains, in type C: such reads
-/// need not wait for writes.
-template <int N, class C>
-__device__ inline void read_row(const float* from, C (&to)[N]) {
-  if constexpr (N % 4 == 0) {
-#pragma unroll
-    for (int i = 0; i < N; i += 4) {
-      const float4 four = __ldg(reinterpret_cast<const float4*>(from + i));
-      to[i] = static_cast<C>(four.x);
-      to[i + 1] = static_cast<C>(four.y);
-      to[i + 2] = static_cast<C>(four.z);
-      to[i + 3] = static_cast<C>(four.w);
+      for (int k = 0; k < kPiece; ++k) raw[i + k] = piece.at[k];
     }
-  } else {
-#pragma unroll
-    for (int i = 0; i < N; ++i) to[i] = static_cast<C>(__ldg(from + i));
   }
+  __device__ void store(V* to) const {
+#pragma unroll
+    for (int i = 0; i < N; i += kPiece) {
+      Pack<V, kPiece> piece;
+#pragma unroll
+      for (int k = 0; k < kPiece; ++k) piece.at[k] = raw[i + k];
+      store_pack(to + i, piece);
+    }
+  }
+  template <class C>
+  __device__ void get(C (&to)[N]) const {
+#pragma unroll
+    for (int i = 0; i < N; ++i) to[i] = read<C>(raw[i]);
+  }
+  template <class C>
+  __device__ void set(const C (&from)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) write(raw[i], from[i]);
+  }
+};
+/// Two bf16 to a register: left to itself the compiler gives each its own.
+template <>
+struct Neighbours<Bf16, 8> {
+  uint4 raw;
+
+  __device__ void load(const Bf16* from) { raw = *reinterpret_cast<const uint4*>(from); }
+  __device__ void store(Bf16* to) const { *reinterpret_cast<uint4*>(to) = raw; }
+  __device__ void get(float (&to)[8]) const {
+    const unsigned words[4] = {raw.x, raw.y, raw.z, raw.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      to[2 * i] = __uint_as_float(words[i] << 16);
+      to[2 * i + 1] = __uint_as_float(words[i] & 0xFFFF0000U);
+    }
+  }
+  __device__ void set(const float (&from)[8]) {
+    raw = {both(from[0], from[1]),
+           both(from[2], from[3]),
+           both(from[4], from[5]),
+           both(from[6], from[7])};
+  }
+  __device__ static unsigned both(float low, float high) {
+    const __nv_bfloat162 two = __floats2bfloat162_rn(low, high);
+    return static_cast<unsigned>(__bfloat16_as_ushort(two.x)) |
+           static_cast<unsigned>(__bfloat16_as_ushort(two.y)) << 16;
+  }
+};
+
+/// The numbers of N neighbours, such as gains, in type C.
+template <int N, class C, class V>
+__device__ inline void read_row(const V* from, C (&to)[N]) {
+  Neighbours<V, N> neighbours;
+  neighbours.load(from);
+  neighbours.get(to);
 }
 /// Sets or adds N neighbours.
 template <int N, class C, class V>
 __device__ inline void put_row(V* to, const C (&values)[N], Into into) {
-  V raw[N];
+  Neighbours<V, N> neighbours;
   if (into == Into::add) {
-    load_row(to, raw);
+    C sums[N];
+    read_row(to, sums);
 #pragma unroll
-    for (int i = 0; i < N; ++i) write(raw[i], read<C>(raw[i]) + values[i]);
+    for (int i = 0; i < N; ++i) sums[i] += values[i];
+    neighbours.set(sums);
   } else {
-#pragma unroll
-    for (int i = 0; i < N; ++i) write(raw[i], values[i]);
+    neighbours.set(values);
   }
-  store_row(to, raw);
+  neighbours.store(to);
 }
 /// Whether N neighbours from `data` on, and from any multiple of N further, can be moved by the
 /// functions above; null pointers never hinder.
