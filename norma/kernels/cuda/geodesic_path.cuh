@@ -1,0 +1,183 @@
+// The path of a geodesic step in one row: which point of it a column reaches, and how that changes.
+// Stream and branch have been scaled to length one, a and d.
+#pragma once
+
+#include "norma/kernels/cuda/row_team.cuh"
+#include "norma/kernels/geodesic.h"
+
+namespace norma::kernels {
+
+inline constexpr double kPi = 3.14159265358979323846;
+
+/// 1/√(square + eps), 0 for a zero row. In double whatever the row: it happens once in a row, and
+/// its error would be that of every d − a.
+__device__ inline double inverse_norm(double square, double eps) {
+  return square == 0 ? 0 : rsqrt(square + eps);
+}
+
+/// The angle 2·atan2(√apart, √joint) between two rows with |a − d|² and |a + d|². An obtuse one is
+/// found by what it lacks to π, so that float does not lose the digits of its sine.
+template <class C>
+__device__ double angle_of(C apart, C joint) {
+  const bool obtuse = apart > joint;
+  const C more = obtuse ? apart : joint;
+  const C less = obtuse ? joint : apart;
+  const double acute = more == 0 ? 0 : static_cast<double>(2 * atan(sqrt(less / more)));
+  return obtuse ? kPi - acute : acute;
+}
+
+// sincospif needs no reduction of large angles; the error it brings is that of the product.
+__device__ inline void sin_cos_of_row(float x, float& sine, float& cosine) {
+  sincospif(x * static_cast<float>(1 / kPi), &sine, &cosine);
+}
+__device__ inline void sin_cos_of_row(double x, double& sine, double& cosine) {
+  sincos(x, &sine, &cosine);
+}
+// Good to 5e-7 of the largest for angles of a few π: they weigh two directions of length one, and
+// what they make is rounded to bf16.
+__device__ inline void sin_cos(float x, float& sine, float& cosine) {
+  __sincosf(x, &sine, &cosine);
+}
+__device__ inline void sin_cos(double x, double& sine, double& cosine) {
+  sincos(x, &sine, &cosine);
+}
+
+/// m = p·a + q·d at one column, and its slopes.
+template <class C>
+struct PathPoint {
+  C m;
+  C p;
+  C q;
+  C by_alpha;
+  C by_turn;
+};
+
+/// m = a + α·(d − kappa·a): lerp with kappa 1, riem with kappa ⟨a, d⟩, which turns with the row.
+template <class C>
+__device__ PathPoint<C> chord_point(C kappa, bool turns, C alpha, C a, C d) {
+  const C tangent = d - kappa * a;
+  return {.m = a + alpha * tangent,
+          .p = 1 - alpha * kappa,
+          .q = alpha,
+          .by_alpha = tangent,
+          .by_turn = turns ? -alpha * a : C{0}};
+}
+
+/// slerp to second order in θ. The slope is written with d − a, which is small beside a.
+template <class C>
+__device__ PathPoint<C> short_point(C theta, C alpha, C a, C d) {
+  const C w = theta * theta / 6;
+  const C rest = 1 - alpha;
+  const C p = rest * (1 + w * (1 - rest * rest));
+  const C q = alpha * (1 + w * (1 - alpha * alpha));
+  const C bend_a = rest * (1 - rest * rest) * theta / 3;
+  const C bend_d = alpha * (1 - alpha * alpha) * theta / 3;
+  return {.m = p * a + q * d,
+          .p = p,
+          .q = q,
+          .by_alpha = (1 + w * (1 - 3 * alpha * alpha)) * (d - a) + 3 * w * (rest - alpha) * a,
+          .by_turn = bend_a * a + bend_d * d};
+}
+
+template <GeodesicRule kRule, class C>
+struct Path {
+  static constexpr bool kTurns = kRule != GeodesicRule::lerp;
+  static constexpr bool kArc = kRule == GeodesicRule::slerp;
+
+  C turn;  // θ for slerp, ⟨a, d⟩ for riem
+  C sine = 0;
+  C cosine = 1;
+  C inv_sine = 0;
+  bool close = false;     // slerp near 0
+  bool opposite = false;  // slerp near π
+
+  __device__ explicit Path(double of_row) : turn(static_cast<C>(of_row)) {
+    if constexpr (kArc) {
+      // The quotients of an arc lose digits by the sine's size, so float leaves them earlier.
+      constexpr C kClose = static_cast<C>(sizeof(C) == 4 ? 0.03 : kSmallSine);
+      const bool obtuse = of_row > kPi / 2;
+      sin_cos_of_row(static_cast<C>(obtuse ? kPi - of_row : of_row), sine, cosine);
+      if (obtuse) cosine = -cosine;
+      inv_sine = 1 / sine;
+      close = sine < kClose && !obtuse;
+      opposite = sine < static_cast<C>(kSmallSine) && obtuse;
+    }
+  }
+
+  /// f(std::true_type{}) for a row on the path its rule is named after, f(std::false_type{}) near
+  /// the ends of an arc. Loops are compiled for one of them each: where the cases meet in a loop,
+  /// registers run out.
+  template <class F>
+  __device__ void with_case(F&& f) const {
+    if (kArc && (close || opposite)) {
+      f(std::false_type{});
+    } else {
+      f(std::true_type{});
+    }
+  }
+  template <bool kUsual>
+  __device__ PathPoint<C> point(C alpha, C a, C d) const {
+    if constexpr (kRule == GeodesicRule::lerp) return chord_point(C{1}, false, alpha, a, d);
+    if constexpr (kRule == GeodesicRule::riem) return chord_point(turn, true, alpha, a, d);
+    if constexpr (kUsual) return arc_point(alpha, a, d);
+    return close ? short_point(turn, alpha, a, d) : chord_point(C{1}, false, alpha, a, d);
+  }
+
+ private:
+  /// In the frame of a and the unit tangent e towards d: m = cos(αθ)·a + sin(αθ)·e. No quotient of
+  /// this form grows where d is near −a.
+  __device__ PathPoint<C> arc_point(C alpha, C a, C d) const {
+    C s;
+    C c;
+    sin_cos(alpha * turn, s, c);
+    const C e = (d - cosine * a) * inv_sine;
+    const C q = s * inv_sine;
+    return {.m = c * a + s * e,
+            .p = c - cosine * q,
+            .q = q,
+            .by_alpha = turn * (c * e - s * a),
+            .by_turn = (s - alpha * s) * a + (alpha * c - cosine * q) * e};
+  }
+};
+
+/// α = |mult·alpha| of N columns.
+template <int N, class C>
+__device__ inline void read_steps(const float* alpha, Index count, double mult, int c, C (&to)[N]) {
+  if (count == 1) {
+    const C one = static_cast<C>(__ldg(alpha));
+#pragma unroll
+    for (int i = 0; i < N; ++i) to[i] = one;
+  } else {
+    read_row(alpha + c, to);
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) to[i] = fabs(static_cast<C>(mult) * to[i]);
+}
+
+/// Makes the compiler take the held row for a new one, so that the next loop works its numbers out
+/// again: kept from loop to loop they would need more registers than a thread has.
+template <class Team, class T>
+__device__ inline void look_again(Held<Team, T>& row) {
+  if constexpr (Team::kPacks > 0 && sizeof(row.raw) % sizeof(unsigned) == 0) {
+    auto* words = reinterpret_cast<unsigned*>(row.raw);
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(sizeof(row.raw) / sizeof(unsigned)); ++i) {
+      asm volatile("" : "+r"(words[i]));
+    }
+  }
+}
+
+/// f(std::integral_constant<GeodesicRule, rule>{})
+template <class F>
+void with_rule(GeodesicRule rule, F&& f) {
+  switch (rule) {
+    case GeodesicRule::lerp:
+      return f(std::integral_constant<GeodesicRule, GeodesicRule::lerp>{});
+    case GeodesicRule::slerp:
+      return f(std::integral_constant<GeodesicRule, GeodesicRule::slerp>{});
+    case GeodesicRule::riem:
+      return f(std::integral_constant<GeodesicRule, GeodesicRule::riem>{});
+  }
+}
+
+}  // namespace norma::kernels
