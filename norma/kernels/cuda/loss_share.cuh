@@ -98,14 +98,14 @@ struct Share {
       }
     }
   }
-  /// The place of a row's target among this block's columns, or somewhere else.
-  __device__ int target(Index row) const {
-    if (a.targets == nullptr || row >= end) return INT_MIN;
-    return static_cast<int>(static_cast<unsigned>(a.targets[row]) - static_cast<unsigned>(offset));
+  /// The place of a row's target among this block's columns; beyond them all where it has none.
+  __device__ unsigned target(Index row) const {
+    if (a.targets == nullptr || row >= end) return 1U << 31;
+    return static_cast<unsigned>(a.targets[row]) - static_cast<unsigned>(offset);
   }
 
   __device__ void look(Index row, int side, Seen<C> (&seen)[R], double* hits) const {
-    int targets[R];
+    unsigned targets[R];
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       seen[r] = nothing_seen<C>();
@@ -119,17 +119,17 @@ struct Share {
         if (row + r < end) {
           C u[N];
           logits(row, side, r, p, u);
-          look_at(row + r, p, u, f, targets[r] - p * N, seen[r], hits[r]);
+          look_at(row + r, p, u, f, targets[r] - static_cast<unsigned>(p * N), seen[r], hits[r]);
         }
       }
     }
   }
-  /// `here` is the place of the target in the pack, if it is in [0, N).
+  /// `here` is the place of the target in the pack, if it is below N.
   __device__ void look_at(Index row,
                           int p,
                           const C (&u)[N],
                           const C (&f)[N],
-                          int here,
+                          unsigned here,
                           Seen<C>& seen,
                           double& hit) const {
     C z[N];
@@ -154,10 +154,10 @@ struct Share {
     C above[N];
 #pragma unroll
     for (int k = 0; k < N; ++k) above[k] = curve.above(u[k], f[k], from);
-    if (static_cast<unsigned>(here) < static_cast<unsigned>(N)) {
+    if (here < N) {
 #pragma unroll
       for (int k = 0; k < N; ++k) {
-        if (k != here) continue;
+        if (k != static_cast<int>(here)) continue;
         const bool capped = kGeneral && a.softcap > 0;
         hit = capped ? static_cast<double>(z[k])
                      : static_cast<double>(f[k]) * static_cast<double>(u[k]);
@@ -184,7 +184,7 @@ struct Share {
   }
 
   __device__ void write_gradient(Index row, int side, const RowWeights<C>* weights) const {
-    int targets[R];
+    unsigned targets[R];
 #pragma unroll
     for (int r = 0; r < R; ++r) targets[r] = target(row + r);
     for (int p = threadIdx.x; p < packs; p += blockDim.x) {
@@ -207,7 +207,7 @@ struct Share {
           logits(row, side, r, p, u);
           C dz[N] = {};
           if (!weights[r].ignored) {  // such a row may hold anything
-            slopes(row + r, p, u, f, targets[r] - p * N, weights[r], dz);
+            slopes(row + r, p, u, f, targets[r] - static_cast<unsigned>(p * N), weights[r], dz);
 #pragma unroll
             for (int k = 0; k < N; ++k) {
               added[k] += dz[k] * u[k];
@@ -225,7 +225,7 @@ struct Share {
                          int p,
                          const C (&u)[N],
                          const C (&f)[N],
-                         int here,
+                         unsigned here,
                          const RowWeights<C>& w,
                          C (&dz)[N]) const {
 #pragma unroll
@@ -236,10 +236,10 @@ struct Share {
 #pragma unroll
       for (int k = 0; k < N; ++k) dz[k] -= w.even + w.keep * soft[k];
     }
-    if (static_cast<unsigned>(here) < static_cast<unsigned>(N)) {
+    if (here < N) {
 #pragma unroll
       for (int k = 0; k < N; ++k) {
-        if (k == here) dz[k] = w.hit;
+        if (k == static_cast<int>(here)) dz[k] = w.hit;
       }
     }
     if constexpr (kGeneral) {

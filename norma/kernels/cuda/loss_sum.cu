@@ -22,12 +22,21 @@ __global__ void tokens_kernel(LossTokens a) {
 
 template <class T>
 __global__ void sum_kernel(LossSum<T> a) {
+  constexpr int kAhead = 8;  // loads under way at once
   double sum = 0;
-#pragma unroll 8
-  for (Index r = threadIdx.x; r < a.rows; r += kThreads) {
-    const double loss = a.losses[r];
-    sum += loss;
-    write(a.token_losses[r], loss);
+  for (Index first = threadIdx.x; first < a.rows; first += kAhead * kThreads) {
+    double losses[kAhead];
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      const Index r = first + k * kThreads;
+      losses[k] = r < a.rows ? a.losses[r] : 0;
+    }
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      const Index r = first + k * kThreads;
+      sum += losses[k];
+      if (r < a.rows) write(a.token_losses[r], losses[k]);
+    }
   }
   sum = block_sum<kThreads>(sum);
   if (threadIdx.x == 0) write(*a.loss, sum / *a.tokens);
