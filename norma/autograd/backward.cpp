@@ -26,6 +26,7 @@ void Tape::seed(Var root, const Tensor& with) {
   }
   const bool first = !s.has_grad;
   if (first) new_grad(s);
+  s.unit_seed = first && !with;
   if (with) {
     if (first) fill(s.grad, 0);
     add(with, s.grad);
@@ -107,6 +108,10 @@ Tensor Backward::grad(Var output) {
 
 bool Backward::has_grad(Var output) const { return std::as_const(tape_).slot(output).has_grad; }
 
+bool Backward::is_unit_seed(Var output) const {
+  return std::as_const(tape_).slot(output).unit_seed;
+}
+
 bool Backward::wants(Var input) const {
   return input && std::as_const(tape_).slot(input).needs_grad;
 }
@@ -157,6 +162,7 @@ Backward::Target Backward::direct_target(Var input) {
     tape_.new_grad(s);
     return {s.grad, Into::set};
   }
+  s.unit_seed = false;
   // Columns of a split belong to this slot alone, although the memory has other users.
   const bool lent = s.grad_buffer < 0;
   const bool shared =
@@ -183,6 +189,7 @@ void Backward::pass(Var input, Var output) {
     in.grad = out.grad.reshaped(in.value.shape);
     in.grad_buffer = out.grad_buffer;
     in.has_grad = true;
+    in.unit_seed = out.unit_seed;
     ++tape_.grad_buffers_[static_cast<std::size_t>(out.grad_buffer)].users;
     return;
   }

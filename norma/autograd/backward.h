@@ -13,6 +13,9 @@ class Backward {
   /// The gradient that reached an output; zeros if none did.
   Tensor grad(Var output);
   bool has_grad(Var output) const;
+  /// Whether that gradient is the 1 with which backward seeds a scalar: known without reading it,
+  /// which the host cannot do for a value on the GPU without waiting.
+  bool is_unit_seed(Var output) const;
   /// Whether the gradient of this input is wanted. False for absent inputs.
   bool wants(Var input) const;
 

@@ -39,6 +39,7 @@ Var Var::detach() const {
   slot.leaf = nullptr;
   slot.needs_grad = false;
   slot.has_grad = false;
+  slot.unit_seed = false;
   slot.grad_buffer = -1;
   slot.split = -1;
   slot.keep_grad = false;
@@ -275,12 +276,14 @@ void Tape::new_grad(Slot& s) {
     s.grad_buffer = new_buffer(s.value.shape, s.grad_dtype, s.grad);
   }
   s.has_grad = true;
+  s.unit_seed = false;
 }
 
 void Tape::drop_grad(Slot& s) {
   if (!s.has_grad) return;
   if (s.grad_buffer >= 0) drop_buffer(s.grad_buffer);  // else lent: not a gradient's memory
   s.has_grad = false;
+  s.unit_seed = false;
   s.grad_buffer = -1;
 }
 

@@ -211,6 +211,7 @@ class Tape {
     Index split_column = 0;
     bool needs_grad = false;
     bool has_grad = false;
+    bool unit_seed = false;  // the gradient is the 1 that backward put there, and nothing else
     bool pinned = false;
     bool consumed = false;
     bool keep_grad = false;

@@ -26,21 +26,22 @@ struct BatchNormShape {
   BatchStatistics statistics;
   bool constant;  // the running statistics normalize: no gradient flows through them
   /// The set that normalizes position t.
-  Index set_of(Index t) const { return sets == 1 ? 0 : t; }
+  constexpr Index set_of(Index t) const { return sets == 1 ? 0 : t; }
 };
 
 template <class T>
 struct BatchNormForward {
   Rows<const T> x;              // (batch·positions, cols), row b·positions + t
   const std::int32_t* lengths;  // (batch), or null: all positions are valid
-  const Wide<T>* gain;                // (cols), or null for 1
-  const Wide<T>* bias;                // (cols), or null for 0
+  const Wide<T>* gain;          // (cols), or null for 1
+  const Wide<T>* bias;          // (cols), or null for 0
   Rows<T> y;
   Wide<T>* mean;  // (sets, cols) each; a set's mean is mean + shift
   Wide<T>* shift;
   Wide<T>* rstd;
   Wide<T>* running_mean;  // (cols), or (positions, cols) for statistics by position
   Wide<T>* running_var;
+  double* sums;  // scratch (2, positions, cols), on the GPU alone
   BatchNormShape shape;
   bool update;  // move the running statistics towards those of the batch
   double momentum;
@@ -67,6 +68,7 @@ struct BatchNormBackward {
   Into dgain_into;
   Wide<T>* dbias;  // null: not wanted
   Into dbias_into;
+  double* sums;  // scratch (2, positions, cols), on the GPU alone
   BatchNormShape shape;
 };
 template <class T>

@@ -14,7 +14,7 @@ struct PatchGrid {
   Index width;
   Index patch;
 
-  Index per_image() const { return (height / patch) * (width / patch); }
+  constexpr Index per_image() const { return (height / patch) * (width / patch); }
 
   /// Calls f(image_row, image_col, patch_col) for every line of the patch in row `n`.
   template <class F>

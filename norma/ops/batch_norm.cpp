@@ -23,11 +23,13 @@ void check_running(Var x, const BatchNormRunning& running, const BatchNormSpec& 
     if (!(t.shape == wanted)) {
       throw ShapeError(kOp, "the running statistics", wanted.text(), t.shape.text());
     }
-    if (t.dtype != x.dtype()) {
+    if (t.dtype != wide(x.dtype())) {
       throw RequestError(say(kOp,
                              ": the running statistics must be ",
+                             name_of(wide(x.dtype())),
+                             " beside ",
                              name_of(x.dtype()),
-                             " like x, got ",
+                             ", got ",
                              name_of(t.dtype),
                              "."));
     }
@@ -40,12 +42,19 @@ void check_lengths(Var x, Var lengths) {
     throw RequestError(say(kOp, ": lengths must be i32, got ", name_of(lengths.dtype()), "."));
   }
   require_shape(kOp, "lengths", lengths, {x.shape()[0]});
+  if (planning() || lengths.value().device.kind != DeviceKind::cpu) return;
   for (const std::int32_t length : lengths.value().elements<const std::int32_t>()) {
     if (length < 0 || length > x.shape()[1]) {
       throw RequestError(
           say(kOp, ": lengths must lie between 0 and T = ", x.shape()[1], ", got ", length, "."));
     }
   }
+}
+
+/// The GPU sums every position by itself first.
+Shape sums_shape(const Tensor& x) {
+  if (x.device.kind != DeviceKind::cuda) return {1};
+  return {2, x.shape[1], x.shape[2]};
 }
 
 }  // namespace
@@ -75,25 +84,29 @@ Var batch_norm(
   const Tensor mean = tape.saved({shape.sets, cols}, wide(x.dtype()));
   const Tensor shift = tape.saved({shape.sets, cols}, wide(x.dtype()));
   const Tensor rstd = tape.saved({shape.sets, cols}, wide(x.dtype()));
-  dispatch(kOp, x.value(), [&](auto who, auto zero) {
-    using T = decltype(zero);
-    kernels::run(
-        who,
-        kernels::BatchNormForward<T>{.x = rows<const T>(x),
-                                     .lengths = elements<const std::int32_t>(lengths),
-                                     .gain = elements<const Wide<T>>(gain),
-                                     .bias = elements<const Wide<T>>(bias),
-                                     .y = rows<T>(y),
-                                     .mean = elements<Wide<T>>(mean),
-                                     .shift = elements<Wide<T>>(shift),
-                                     .rstd = elements<Wide<T>>(rstd),
-                                     .running_mean = elements<Wide<T>>(running.mean),
-                                     .running_var = elements<Wide<T>>(running.var),
-                                     .shape = shape,
-                                     .update = spec.training && running.mean && tape.recording(),
-                                     .momentum = spec.momentum,
-                                     .eps = spec.eps});
-  });
+  {
+    const Scratch sums = tape.scratch(sums_shape(x.value()), DType::f64);
+    dispatch(kOp, x.value(), [&](auto who, auto zero) {
+      using T = decltype(zero);
+      kernels::run(
+          who,
+          kernels::BatchNormForward<T>{.x = rows<const T>(x),
+                                       .lengths = elements<const std::int32_t>(lengths),
+                                       .gain = elements<const Wide<T>>(gain),
+                                       .bias = elements<const Wide<T>>(bias),
+                                       .y = rows<T>(y),
+                                       .mean = elements<Wide<T>>(mean),
+                                       .shift = elements<Wide<T>>(shift),
+                                       .rstd = elements<Wide<T>>(rstd),
+                                       .running_mean = elements<Wide<T>>(running.mean),
+                                       .running_var = elements<Wide<T>>(running.var),
+                                       .sums = elements<double>(sums.tensor()),
+                                       .shape = shape,
+                                       .update = spec.training && running.mean && tape.recording(),
+                                       .momentum = spec.momentum,
+                                       .eps = spec.eps});
+    });
+  }
   tape.pin(x);
   tape.pin(gain);
   tape.pin(lengths);
@@ -102,6 +115,7 @@ Var batch_norm(
     const WantedRows dx = wanted(b, x);
     const WantedRows dgain = wanted(b, gain);
     const WantedRows dbias = wanted(b, bias);
+    const Scratch sums = b.scratch(sums_shape(dy), DType::f64);
     dispatch(kOp, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::run(who,
@@ -118,6 +132,7 @@ Var batch_norm(
                                                  .dgain_into = dgain.into,
                                                  .dbias = dbias.data<Wide<T>>(),
                                                  .dbias_into = dbias.into,
+                                                 .sums = elements<double>(sums.tensor()),
                                                  .shape = shape});
     });
   });

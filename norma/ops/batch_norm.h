@@ -16,7 +16,7 @@ struct BatchNormSpec {
 };
 
 /// Mean and variance over time, one per channel. The caller owns them and gives them the tensor's
-/// type: (C), or (T, C) for statistics by position. Start with mean 0 and variance 1.
+/// type, f32 beside bf16: (C), or (T, C) for statistics by position. Start with mean 0 and variance 1.
 struct BatchNormRunning {
   Tensor mean;
   Tensor var;
@@ -27,9 +27,10 @@ struct BatchNormRunning {
 ///   position  all b at the same t
 ///   prefix    all b at positions up to t: causal
 ///   running   no set: μ and σ² are the running statistics
-/// x (B, T, C) f32|f64, rows may be strided    gain, bias (C), or absent    y like x
+/// x (B, T, C) f32|f64|bf16, rows may be strided    gain, bias (C), or absent    y like x
 /// lengths (B) i32, or absent: positions t ≥ lengths[b] are padding; they count in no set, their
-///   y and dx are 0
+///   y and dx are 0. The host looks at them where it can: on the GPU a length outside [0, T] counts
+///   as the nearest one inside
 /// running  needed by `running` and outside training. In training they are updated with the
 ///   moments of the batch (unbiased variance; over all valid positions, or by position), after use
 ///   and only while the tape records: a block that is recomputed updates them once.

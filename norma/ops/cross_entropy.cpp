@@ -1,8 +1,8 @@
 #include "norma/ops/cross_entropy.h"
 
 #include "norma/kernels/cross_entropy.h"
+#include "norma/kernels/scaled.h"
 #include "norma/ops/dispatch.h"
-#include "norma/tensor/plain.h"
 
 namespace norma {
 
@@ -40,16 +40,16 @@ void check_soft(Var logits, Var targets) {
   }
 }
 
-/// Checks every id and counts the tokens that are not ignored.
-Index count_tokens(Var logits, Var targets) {
+/// Looks at every id, where the host can.
+void check_ids(Var logits, Var targets, const CrossEntropySpec& spec) {
   const Index row_count = logits.shape().rows();
   const Index classes = logits.shape().cols();
   if (targets.shape().count() != row_count) {
     throw ShapeError(kOp, "targets", say("(N) with N = ", row_count), targets.shape().text());
   }
-  if (planning()) return row_count;
+  if (planning() || targets.value().device.kind != DeviceKind::cpu) return;
   const std::int32_t* ids = elements<const std::int32_t>(targets);
-  Index counted = 0;
+  bool any = false;
   for (Index r = 0; r < row_count; ++r) {
     if (ids[r] < -1 || ids[r] >= classes) {
       throw RequestError(say(kOp,
@@ -61,32 +61,28 @@ Index count_tokens(Var logits, Var targets) {
                              classes,
                              " classes (-1 ignores a token)."));
     }
-    if (ids[r] >= 0) ++counted;
+    any = any || ids[r] >= 0;
   }
-  return counted;
-}
-
-/// What the sum over tokens is divided by.
-double divisor_of(const CrossEntropySpec& spec, Index counted) {
-  if (spec.tokens > 0) return spec.tokens;
-  if (counted == 0) {
+  if (!any && spec.tokens == 0) {
     throw RequestError(say(kOp,
                            ": every target is ignored, so there is no mean; give the number "
                            "of tokens to divide by."));
   }
-  return static_cast<double>(counted);
 }
 
-/// The gradient of an input is factor·from.
-void put_scaled(Backward& b, Var input, const Tensor& from, double factor) {
+/// The gradient of an input is that of the loss times what forward computed.
+void put_scaled(Backward& b, Var input, const Tensor& from, Var loss) {
   if (!b.wants(input)) return;
-  const Backward::Target target = b.into(input);
-  if (target.into == Into::set) {
-    copy(from, target.grad);
-    if (factor != 1) scale(target.grad, factor);
-  } else {
-    add_scaled(from, factor, target.grad);
-  }
+  const WantedRows to = wanted(b, input);
+  const Tensor upstream = b.grad(loss);
+  dispatch(kOp, from, [&](auto who, auto zero) {
+    using T = decltype(zero);
+    kernels::run(who,
+                 kernels::PutScaled<T>{.from = rows<const T>(from),
+                                       .factor = elements<const Wide<T>>(upstream),
+                                       .to = to.rows<T>(),
+                                       .into = to.into});
+  });
 }
 
 }  // namespace
@@ -103,13 +99,16 @@ CrossEntropyResult cross_entropy(Var logits, Var targets, Var scale, CrossEntrop
   if (spec.count_right && !hard) {
     throw RequestError(say(kOp, ": count_right needs targets that are ids (i32)."));
   }
-  if (!hard) check_soft(logits, targets);
-  const double tokens = divisor_of(spec, hard ? count_tokens(logits, targets) : row_count);
+  if (hard) {
+    check_ids(logits, targets, spec);
+  } else {
+    check_soft(logits, targets);
+  }
 
   Tape& tape = logits.tape();
   const DType dtype = logits.dtype();
-  const Var loss = tape.output({1}, dtype);
-  const Var token_losses = tape.output({row_count}, dtype);
+  const Var loss = tape.output({1}, wide(dtype));
+  const Var token_losses = tape.output({row_count}, wide(dtype));
   const Var right = spec.count_right ? tape.output({row_count}, DType::i32) : Var{};
   // Without a wish for gradients the logits stay as they are.
   const bool scale_wanted = tape.recording() && scale.needs_grad();
@@ -121,14 +120,20 @@ CrossEntropyResult cross_entropy(Var logits, Var targets, Var scale, CrossEntrop
   const Tensor dscale = scale_wanted ? tape.saved({classes}, wide(dtype)) : Tensor{};
   {
     const Scratch losses = tape.scratch({row_count}, DType::f64);
+    const Scratch tokens = tape.scratch({1}, DType::f64);
     const Scratch factors = tape.scratch({scale ? 2 * classes : 1}, DType::f64);
     const Scratch partials = tape.scratch(partial_shape(u, classes, scale_wanted), wide(dtype));
     dispatch(kOp, u, [&](auto who, auto zero) {
       using T = decltype(zero);
+      const std::int32_t* ids = hard ? elements<const std::int32_t>(targets) : nullptr;
+      double* divisor = elements<double>(tokens.tensor());
+      kernels::run(kernels::few(who),
+                   kernels::LossTokens{
+                       .targets = ids, .rows = row_count, .given = spec.tokens, .tokens = divisor});
       kernels::run(who,
                    kernels::CrossEntropyLoss<T>{
                        .u = rows<const T>(u),
-                       .targets = hard ? elements<const std::int32_t>(targets) : nullptr,
+                       .targets = ids,
                        .soft = hard ? kernels::Rows<const T>{} : rows<const T>(targets),
                        .scale = elements<const Wide<T>>(scale),
                        .du = du ? rows<T>(du) : kernels::Rows<T>{},
@@ -141,27 +146,24 @@ CrossEntropyResult cross_entropy(Var logits, Var targets, Var scale, CrossEntrop
                        .smoothing = spec.smoothing,
                        .softcap = spec.softcap,
                        .z_loss = spec.z_loss,
-                       .tokens = tokens,
+                       .tokens = divisor,
                        .precondition = spec.precondition});
-      // In double and in token order: the loss of a million tokens keeps its digits.
-      const double* each = elements<double>(losses.tensor());
-      double sum = 0;
-      for (Index r = 0; r < row_count; ++r) {
-        sum += each[r];
-        elements<T>(token_losses)[r] = static_cast<T>(each[r]);
-      }
-      elements<T>(loss)[0] = static_cast<T>(sum / tokens);
+      kernels::run(kernels::few(who),
+                   kernels::LossSum<T>{.losses = elements<double>(losses.tensor()),
+                                       .rows = row_count,
+                                       .tokens = divisor,
+                                       .token_losses = elements<Wide<T>>(token_losses),
+                                       .loss = elements<Wide<T>>(loss)});
     });
   }
   if (in_place) tape.consume(logits);
   tape.record(kOp, {logits, scale}, {loss}, [=](Backward& b) {
-    const double upstream = planning() ? 1 : value_at(b.grad(loss), 0, 0);
-    if (in_place && upstream == 1 && b.wants(logits)) {
+    if (in_place && b.is_unit_seed(loss) && b.wants(logits)) {
       b.lend(logits, du);
     } else {
-      put_scaled(b, logits, du, upstream);
+      put_scaled(b, logits, du, loss);
     }
-    put_scaled(b, scale, dscale, upstream);
+    put_scaled(b, scale, dscale, loss);
   });
   return {loss, token_losses, right};
 }

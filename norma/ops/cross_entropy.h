@@ -24,8 +24,11 @@ struct CrossEntropyResult {
 
 /// z0 = s_z·u,  z = C·tanh(z0/C) or z0,  lse = log Σ exp z
 /// loss = Σ_tokens (lse·Σt − Σ t·z + ζ·lse²) / tokens        (Σt = 1 for proper targets)
-/// logits u (..., V) f32|f64    targets i32 (N), −1 ignores a token; or soft targets like u
-/// scale (V), or absent: 1
+/// logits u (..., V) f32|f64|bf16    targets i32 (N), −1 ignores a token; or soft targets like u
+/// scale (V), or absent: 1           loss and token_losses like u, f32 beside bf16
+/// A target outside [−1, V) is refused; on the GPU, where the host does not look, it makes the loss
+/// NaN. So does the mean over tokens that are all ignored.
+/// sums   over tokens in f64, in an order fixed by N
 /// saves  du and dscale, computed here while the logits are at hand. The logits are overwritten by
 ///        du where nothing else reads them, so there is never a second tensor of their size; they
 ///        cannot be read afterwards.

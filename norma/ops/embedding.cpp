@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kOp = "embedding";
 
 void require_ids(const Tensor& ids, Index vocabulary) {
-  if (planning()) return;
+  if (planning() || ids.device.kind != DeviceKind::cpu) return;
   const auto in = rows<const std::int32_t>(ids);
   for (Index r = 0; r < in.rows; ++r) {
     for (Index t = 0; t < in.cols; ++t) {
@@ -53,19 +53,23 @@ void table_gradient(Backward& b, const Tensor& ids, Var table, const Tensor& dy,
   const WantedRows dtable = wanted(b, table);
   if (!dtable) return;
   const Index vocabulary = table.shape()[0];
-  const Scratch ends = b.scratch({vocabulary}, DType::i32);
-  const Scratch order = b.scratch({dy.shape.rows()}, DType::i32);
+  const bool gpu = dy.device.kind == DeviceKind::cuda;
+  const kernels::EmbeddingSort sort{.tokens = dy.shape.rows(), .vocabulary = vocabulary};
+  const Scratch integers = b.scratch({sort.integers(gpu)}, DType::i32);
+  const Scratch partials =
+      b.scratch({sort.partial_rows(gpu), gpu ? dy.shape.cols() : 1}, wide(dy.dtype));
   dispatch(kOp, dy, [&](auto who, auto zero) {
     using T = decltype(zero);
-    kernels::run(who,
-                 kernels::EmbeddingBackward<T>{.ids = rows<const std::int32_t>(ids),
-                                               .dy = rows<const T>(dy),
-                                               .dtable = dtable.data<Wide<T>>(),
-                                               .dtable_into = dtable.into,
-                                               .vocabulary = vocabulary,
-                                               .ends = elements<std::int32_t>(ends.tensor()),
-                                               .order = elements<std::int32_t>(order.tensor()),
-                                               .scale = scale});
+    kernels::run(
+        who,
+        kernels::EmbeddingBackward<T>{.ids = rows<const std::int32_t>(ids),
+                                      .dy = rows<const T>(dy),
+                                      .dtable = dtable.data<Wide<T>>(),
+                                      .dtable_into = dtable.into,
+                                      .vocabulary = vocabulary,
+                                      .integers = elements<std::int32_t>(integers.tensor()),
+                                      .partials = elements<Wide<T>>(partials.tensor()),
+                                      .scale = scale});
   });
 }
 
@@ -96,6 +100,7 @@ Var embedding(Var ids, Var table, Var positions, EmbeddingSpec spec) {
                                               .table = elements<const T>(table),
                                               .positions = elements<const T>(positions),
                                               .y = rows<T>(y),
+                                              .vocabulary = table.shape()[0],
                                               .first_position = spec.first_position,
                                               .scale = spec.scale});
   });

@@ -162,6 +162,48 @@ TEST_F(SharingTest, ALentGradientCanBeHandedThrough) {
   EXPECT_TRUE(matches(w_.grad, want));
 }
 
+/// Σ x; tells whether its own gradient was known to be 1.
+Var total(Var x, bool* unit) {
+  const Var y = x.tape().output({}, x.dtype());
+  double sum = 0;
+  for (Index i = 0; i < x.shape().count(); ++i) {
+    sum += value_at(x.value(), i / x.shape().cols(), i % x.shape().cols());
+  }
+  set_value(y.value(), 0, 0, sum);
+  x.tape().record("total", {x}, {y}, [=](Backward& back) {
+    *unit = back.is_unit_seed(y);
+    const Backward::Target target = back.into(x);
+    fill(target.grad, value_at(back.grad(y), 0, 0));
+  });
+  return y;
+}
+
+TEST_F(SharingTest, ARootsOwnSeedIsKnownWithoutReadingIt) {
+  bool unit = false;
+  const Var root = total(scaled(tape_.watch(x_), 2), &unit);
+  tape_.backward(root, {.keep = true});
+  EXPECT_TRUE(unit);
+  // Given from outside, or twice, it may be anything.
+  const OwnedTensor one = test::numbers({}, DType::f64, {1});
+  const std::array roots = {root};
+  const std::array seeds = {one.tensor};
+  tape_.backward(roots, seeds, {.keep = true});
+  EXPECT_FALSE(unit);
+  const std::array twice = {root, root};
+  tape_.backward(twice, {}, {.keep = true});
+  EXPECT_FALSE(unit);
+}
+
+TEST_F(SharingTest, AUnitSeedThatIsAddedToIsNoneAnyMore) {
+  bool unit = true;
+  const Var first = total(scaled(tape_.watch(x_), 2), &unit);
+  const Var second = scaled(first, 3);
+  const std::array roots = {first, second};
+  tape_.backward(roots, {}, {});
+  EXPECT_FALSE(unit);
+  EXPECT_TRUE(matches(x_.grad, [&](Index, Index) { return 2.0 * (1 + 3); }));
+}
+
 /// Random graphs whose values are all `coefficient · leaf`, element by element, so that every
 /// gradient is known from the forward pass.
 TEST_F(SharingTest, RandomGraphsOfSumsProductsReshapesAndSplits) {

@@ -192,6 +192,25 @@ TEST(CrossEntropy, TokenLossesAddUpAndDoNotDependOnTheBatch) {
   EXPECT_EQ(second, loss_of({-4, 0.5, 6}, 3, {0}, {}, DType::f32));
 }
 
+TEST(CrossEntropy, AGradientOtherThanOneScalesWhatForwardComputed) {
+  OwnedTensor x = filled({2, 3}, DType::f32, {1, 2, 3, 4, 5, 6});
+  OwnedTensor t = filled({2}, DType::i32, {1, 3});
+  const auto gradient = [&](double seed) {
+    OwnedTensor w = filled({4, 3}, DType::f32, {1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1});
+    OwnedTensor dw({4, 3}, DType::f32);
+    Leaf weight{w.tensor, dw.tensor};
+    Tape tape;
+    const Var logits = linear(tape.constant(x.tensor), tape.watch(weight));
+    const std::vector<Var> roots = {cross_entropy(logits, tape.constant(t.tensor)).loss};
+    const OwnedTensor given = filled({1}, DType::f32, {seed});
+    const std::vector<Tensor> seeds = {given.tensor};
+    tape.backward(roots, seed == 1 ? std::vector<Tensor>{} : seeds, {});
+    return value_at(dw.tensor, 3, 2);
+  };
+  EXPECT_NE(gradient(1), 0);
+  EXPECT_EQ(gradient(-0.5), -0.5 * gradient(1));
+}
+
 struct BadTargets {
   std::vector<double> ids;
   const char* part;

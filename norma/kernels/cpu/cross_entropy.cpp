@@ -192,10 +192,10 @@ double loss_row(const CrossEntropyLoss<float>& a, const LossRow& row) {
     // (1 + 2ζ·lse)·p − keep − even with p = 1 − others/exps
     const double hit = 2 * a.z_loss * lse + a.smoothing - even - grow * sums.others;
     const GradientWeights w{a.precondition == 0 ? a.factors : a.factors + n,
-                            static_cast<float>(grow / a.tokens),
-                            static_cast<float>(even / a.tokens),
-                            static_cast<float>(keep / a.tokens),
-                            static_cast<float>(hit / a.tokens),
+                            static_cast<float>(grow / *a.tokens),
+                            static_cast<float>(even / *a.tokens),
+                            static_cast<float>(keep / *a.tokens),
+                            static_cast<float>(hit / *a.tokens),
                             static_cast<float>(a.scale_mult)};
     const auto write = [&](auto soft) {
       constexpr bool kSoft = decltype(soft)::value;

@@ -8,22 +8,30 @@ namespace norma::kernels {
 
 namespace {
 
-/// Counting sort of the tokens by id, in token order within an id. Tokens of id v end up in
-/// order[ends[v − 1]] .. order[ends[v] − 1], with ends[−1] = 0. One thread is enough: this touches
-/// two integers per token, the sums touch `width` floats.
-void sort_by_id(const EmbeddingBackward<float>& a) {
-  std::fill(a.ends, a.ends + a.vocabulary, 0);
-  for (Index n = 0; n < a.dy.rows; ++n) ++a.ends[a.ids(n / a.ids.cols, n % a.ids.cols)];
+/// The tokens of id v are order[ends[v − 1]] .. order[ends[v] − 1], with ends[−1] = 0.
+struct Sorted {
+  std::int32_t* ends;
+  std::int32_t* order;
+};
+
+/// Counting sort of the tokens by id, in token order within an id. One thread is enough: this
+/// touches two integers per token, the sums touch `width` floats.
+Sorted sort_by_id(const EmbeddingBackward<float>& a) {
+  std::int32_t* ends = a.integers;
+  std::int32_t* order = a.integers + a.vocabulary;
+  std::fill(ends, ends + a.vocabulary, 0);
+  for (Index n = 0; n < a.dy.rows; ++n) ++ends[a.ids(n / a.ids.cols, n % a.ids.cols)];
   std::int32_t begin = 0;
   for (Index v = 0; v < a.vocabulary; ++v) {
-    const std::int32_t count = a.ends[v];
-    a.ends[v] = begin;
+    const std::int32_t count = ends[v];
+    ends[v] = begin;
     begin += count;
   }
   for (Index n = 0; n < a.dy.rows; ++n) {
     const Index id = a.ids(n / a.ids.cols, n % a.ids.cols);
-    a.order[a.ends[id]++] = static_cast<std::int32_t>(n);
+    order[ends[id]++] = static_cast<std::int32_t>(n);
   }
+  return {ends, order};
 }
 
 template <bool kAdd>
@@ -50,20 +58,20 @@ void run(Cpu, const EmbeddingForward<float>& a) {
 }
 
 void run(Cpu, const EmbeddingBackward<float>& a) {
-  sort_by_id(a);
+  const Sorted sorted = sort_by_id(a);
   const Index cols = a.dy.cols;
   const auto scale = static_cast<float>(a.scale);
   // A row belongs to one thread, whichever that is, and is summed in token order. Frequent ids
   // cluster at the low end of most vocabularies, so ranges are dealt out as threads become free.
 #pragma omp parallel for schedule(dynamic, 64) if (a.vocabulary * cols > kParallelElements)
   for (Index v = 0; v < a.vocabulary; ++v) {
-    const Index begin = v == 0 ? 0 : a.ends[v - 1];
-    const Index end = a.ends[v];
+    const Index begin = v == 0 ? 0 : sorted.ends[v - 1];
+    const Index end = sorted.ends[v];
     float* to = a.dtable + v * cols;
     bool add = a.dtable_into == Into::add;
     if (begin == end && !add) std::fill(to, to + cols, 0.0f);
     for (Index k = begin; k < end; ++k) {
-      const float* from = a.dy.row(a.order[k]);
+      const float* from = a.dy.row(sorted.order[k]);
       if (add) {
         put_row<true>(from, scale, cols, to);
       } else {

@@ -5,6 +5,14 @@
 
 namespace norma::kernels {
 
+void run(Ref, const LossTokens& a) {
+  Index counted = 0;
+  for (Index r = 0; r < a.rows; ++r) {
+    if (a.targets == nullptr || a.targets[r] >= 0) ++counted;
+  }
+  *a.tokens = a.given > 0 ? a.given : static_cast<double>(counted);
+}
+
 template <class T>
 void run(Ref, const CrossEntropyLoss<T>& a) {
   const Index classes = a.u.cols;
@@ -59,7 +67,7 @@ void run(Ref, const CrossEntropyLoss<T>& a) {
     if (!a.du) continue;
     for (Index v = 0; v < classes; ++v) {
       const T p = std::exp(z(v) - top) / sum;
-      const T dz = ((mass + 2 * zeta * lse) * p - target(v)) / static_cast<T>(a.tokens);
+      const T dz = ((mass + 2 * zeta * lse) * p - target(v)) / static_cast<T>(*a.tokens);
       const T dz0 = dz * slope(v);
       if (a.dscale != nullptr) a.dscale[v] += static_cast<T>(a.scale_mult) * dz0 * a.u(r, v);
       const T passed = a.precondition == 0
@@ -70,7 +78,19 @@ void run(Ref, const CrossEntropyLoss<T>& a) {
   }
 }
 
+template <class T>
+void run(Ref, const LossSum<T>& a) {
+  double sum = 0;
+  for (Index r = 0; r < a.rows; ++r) {
+    sum += a.losses[r];
+    a.token_losses[r] = static_cast<T>(a.losses[r]);
+  }
+  *a.loss = static_cast<T>(sum / *a.tokens);
+}
+
 template void run(Ref, const CrossEntropyLoss<float>&);
 template void run(Ref, const CrossEntropyLoss<double>&);
+template void run(Ref, const LossSum<float>&);
+template void run(Ref, const LossSum<double>&);
 
 }  // namespace norma::kernels

@@ -1,0 +1,77 @@
+// Clusters: blocks that run at the same time and write into each other's shared memory, so that a
+// row too long for one of them stays on the chip. GPUs before Hopper have clusters of one block.
+#pragma once
+
+#include "norma/device/cuda/launch.cuh"
+
+namespace norma::kernels {
+
+inline constexpr int kMostClusterBlocks = 8;  // what every GPU with clusters can do
+
+/// Waits for all threads of the cluster; what they wrote before is seen afterwards.
+__device__ inline void cluster_sync(int blocks) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  if (blocks > 1) {
+    asm volatile(
+        "barrier.cluster.arrive.release;\n"
+        "barrier.cluster.wait.acquire;\n" ::
+            : "memory");
+    return;
+  }
+#endif
+  __syncthreads();
+}
+
+/// Where a variable in shared memory lies in another block of the cluster.
+template <class T>
+__device__ inline T* in_block(T* mine, int blocks, int rank) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  if (blocks > 1) {
+    return static_cast<T*>(__cluster_map_shared_rank(mine, static_cast<unsigned>(rank)));
+  }
+#endif
+  return mine;
+}
+
+inline bool has_clusters() {
+  static const bool answer = [] {
+    int device = 0;
+    int can = 0;
+    device::check(cudaGetDevice(&device), "asking for the GPU");
+    device::check(cudaDeviceGetAttribute(&can, cudaDevAttrClusterLaunch, device),
+                  "asking the GPU for clusters");
+    return can != 0;
+  }();
+  return answer;
+}
+
+/// The launch of clusters of `cluster` neighbouring blocks, with as much shared memory as wanted.
+template <class... Parameters, class... Arguments>
+void launch_clusters(const char* what,
+                     unsigned blocks,
+                     int cluster,
+                     int threads,
+                     std::size_t shared,
+                     void (*kernel)(Parameters...),
+                     Arguments&&... arguments) {
+  if (blocks == 0) return;
+  device::check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                     cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                     static_cast<int>(shared)),
+                what);
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = static_cast<unsigned>(cluster);
+  attribute.val.clusterDim.y = 1;
+  attribute.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = shared;
+  config.stream = device::stream();
+  config.attrs = &attribute;
+  config.numAttrs = cluster > 1 ? 1 : 0;
+  device::check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), what);
+}
+
+}  // namespace norma::kernels
