@@ -25,10 +25,21 @@ void Tape::seed(Var root, const Tensor& with) {
     throw RequestError("backward: the root is a leaf; its gradient is the seed itself.");
   }
   const bool first = !s.has_grad;
-  if (first) new_grad(s);
+  if (first && with && with.contiguous() && s.split < 0 && !s.keep_grad) {  // lent, not copied
+    s.grad = with.reshaped(s.value.shape);
+    s.grad_buffer = -1;
+    s.has_grad = true;
+    return;
+  }
+  if (first) {
+    new_grad(s);
+  } else if (s.grad_buffer < 0) {  // named twice: what is lent stays as it is
+    const Tensor lent = s.grad;
+    new_grad(s);
+    copy(lent, s.grad);
+  }
   if (with) {
-    if (first) fill(s.grad, 0);
-    add(with, s.grad);
+    first ? copy(with, s.grad) : add(with, s.grad);
   } else if (first) {
     fill(s.grad, 1);
   } else {  // a root that is named twice counts twice

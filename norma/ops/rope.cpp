@@ -3,10 +3,12 @@
 #include <cmath>
 
 #include "norma/ops/dispatch.h"
+#include "norma/tensor/plain.h"
 
 namespace norma {
 
-RopeTable::RopeTable(RopeSpec spec, Index positions, DType dtype) : spec_(spec), dtype_(dtype) {
+RopeTable::RopeTable(RopeSpec spec, Index positions, DType dtype, Device device)
+    : spec_(spec), dtype_(dtype), device_(device) {
   if (spec.head < 2 || spec.head % 2 != 0) {
     throw RequestError(
         say("rope: the head width must be even and at least 2, got ", spec.head, "."));
@@ -23,10 +25,12 @@ RopeTable::RopeTable(RopeSpec spec, Index positions, DType dtype) : spec_(spec),
 void RopeTable::reserve(Index positions) {
   if (positions <= positions_) return;
   const Index pairs = spec_.head / 2;
-  cosine_ = OwnedTensor({positions, pairs}, dtype_);
-  sine_ = OwnedTensor({positions, pairs}, dtype_);
+  cosine_ = OwnedTensor({positions, pairs}, dtype_, device_);
+  sine_ = OwnedTensor({positions, pairs}, dtype_, device_);
   positions_ = positions;
   if (planning()) return;
+  const OwnedTensor cosines({positions, pairs}, dtype_);
+  const OwnedTensor sines({positions, pairs}, dtype_);
   const auto angle = [&](Index p, Index j) {
     const double exponent = -2.0 * static_cast<double>(j) / static_cast<double>(spec_.head);
     return static_cast<double>(p) * std::pow(spec_.base, exponent);
@@ -38,20 +42,30 @@ void RopeTable::reserve(Index positions) {
   const bool defect = spec_.layout == RopeLayout::nvidia_defect;
   for (Index p = 0; p < positions; ++p) {
     for (Index j = 0; j < pairs; ++j) {
-      set_value(cosine(), p, j, defect ? mixed(p, pairs + j) : std::cos(angle(p, j)));
-      set_value(sine(), p, j, defect ? mixed(p, j) : std::sin(angle(p, j)));
+      set_value(cosines.tensor, p, j, defect ? mixed(p, pairs + j) : std::cos(angle(p, j)));
+      set_value(sines.tensor, p, j, defect ? mixed(p, j) : std::sin(angle(p, j)));
     }
   }
+  copy(cosines.tensor, cosine());
+  copy(sines.tensor, sine());
 }
 
 void RopeTable::require(std::string_view op, Var x, Index offset) const {
   require_float(op, "x", x);
-  if (x.dtype() != dtype_) {
+  if (wide(x.dtype()) != dtype_) {
     throw RequestError(say(op,
                            ": x must be ",
                            name_of(dtype_),
                            " like the table of angles, got ",
                            name_of(x.dtype()),
+                           "."));
+  }
+  if (x.value().device != device_) {
+    throw RequestError(say(op,
+                           ": the table of angles is on ",
+                           name_of(device_),
+                           ", x on ",
+                           name_of(x.value().device),
                            "."));
   }
   if (x.shape().rank() < 2) throw ShapeError(op, "x", "(..., T, C)", x.shape().text());

@@ -21,7 +21,8 @@ struct RopeSpec {
 /// owns one and passes it to every rope; it outlives the step.
 class RopeTable {
  public:
-  RopeTable(RopeSpec spec, Index positions, DType dtype);
+  /// f32 or f64; f32 also serves bf16.
+  RopeTable(RopeSpec spec, Index positions, DType dtype, Device device = {});
   RopeTable(const RopeTable&) = delete;
   RopeTable& operator=(const RopeTable&) = delete;
 
@@ -47,6 +48,7 @@ class RopeTable {
   RopeSpec spec_;
   Index positions_ = 0;
   DType dtype_;
+  Device device_;
   OwnedTensor cosine_;
   OwnedTensor sine_;
 };
