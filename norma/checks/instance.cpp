@@ -136,7 +136,7 @@ Instance::Instance(const Problem& problem, const CaseId& id, Layout layout)
     grads_.emplace_back();
     if (leaf.needs_grad) {
       grads_.back() = place(spec.shape, grad_type(spec, layout.dtype), padding);
-      grads_.back().send();
+      if (padding > 0) grads_.back().send();  // the gaps
       leaf.grad = grads_.back().there;
     }
     draw(inputs_.back(),
@@ -232,6 +232,14 @@ double Instance::natural_grad(std::size_t i) const {
     smallest = std::min(smallest, std::sqrt(sum / static_cast<double>(x.shape.cols())));
   }
   return seed / std::max(smallest, 1e-2);  // below that an eps may rule instead of the scale
+}
+
+double Instance::output_bytes() const {
+  double bytes = 0;
+  for (const Var root : roots_) {
+    bytes += static_cast<double>(root.shape().count()) * static_cast<double>(size_of(root.dtype()));
+  }
+  return bytes;
 }
 
 void Instance::clear_grads() {

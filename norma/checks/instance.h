@@ -56,6 +56,8 @@ class Instance {
   /// Whether this gradient is kept wider than the data.
   bool wide_grad(std::size_t i) const { return grads_[i].home.dtype != layout_.dtype; }
   const std::vector<OwnedTensor>& outputs() const { return outputs_; }
+  /// Bytes of the outputs, after any forward pass.
+  double output_bytes() const;
   /// On a GPU: whether the input there is no longer what was copied to it.
   bool input_changed(std::size_t i) const;
   /// Whether somebody wrote between the rows of a gradient.

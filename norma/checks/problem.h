@@ -88,7 +88,8 @@ struct OpCheck {
   /// Floating-point operations of one forward pass where arithmetic is the limit; absent where
   /// memory is.
   std::function<double(const Shape& size)> flops;
-  double backward_flops = 2;  // times those of the forward pass
+  double backward_flops = 2;          // times those of the forward pass
+  bool gradients_in_forward = false;  // written while the inputs are at hand
 };
 
 /// Rows × widths around every vector and chunk edge.

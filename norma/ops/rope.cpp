@@ -8,7 +8,7 @@
 namespace norma {
 
 RopeTable::RopeTable(RopeSpec spec, Index positions, DType dtype, Device device)
-    : spec_(spec), dtype_(dtype), device_(device) {
+    : spec_(spec), dtype_(wide(dtype)), device_(device) {
   if (spec.head < 2 || spec.head % 2 != 0) {
     throw RequestError(
         say("rope: the head width must be even and at least 2, got ", spec.head, "."));
@@ -16,7 +16,7 @@ RopeTable::RopeTable(RopeSpec spec, Index positions, DType dtype, Device device)
   if (!(spec.base > 0)) {
     throw RequestError(say("rope: the base must be positive, got ", spec.base, "."));
   }
-  if (dtype != DType::f32 && dtype != DType::f64) {
+  if (dtype_ != DType::f32 && dtype_ != DType::f64) {
     throw RequestError(say("rope: the table must be f32 or f64, got ", name_of(dtype), "."));
   }
   reserve(positions);
@@ -62,10 +62,10 @@ void RopeTable::require(std::string_view op, Var x, Index offset) const {
   }
   if (x.value().device != device_) {
     throw RequestError(say(op,
-                           ": the table of angles is on ",
-                           name_of(device_),
-                           ", x on ",
+                           ": x lies on ",
                            name_of(x.value().device),
+                           ", the table of angles on ",
+                           name_of(device_),
                            "."));
   }
   if (x.shape().rank() < 2) throw ShapeError(op, "x", "(..., T, C)", x.shape().text());

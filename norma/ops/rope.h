@@ -17,16 +17,17 @@ struct RopeSpec {
   RopeLayout layout = RopeLayout::interleaved;
 };
 
-/// Cosines and sines of all positions, computed in double and rounded once. Whoever owns the model
-/// owns one and passes it to every rope; it outlives the step.
+/// Cosines and sines of all positions, computed in double and rounded once, for values of type
+/// `dtype` on one device: f32 beside bf16. Whoever owns the model owns one and passes it to every
+/// rope; it outlives the step.
 class RopeTable {
  public:
-  /// f32 or f64; f32 also serves bf16.
   RopeTable(RopeSpec spec, Index positions, DType dtype, Device device = {});
   RopeTable(const RopeTable&) = delete;
   RopeTable& operator=(const RopeTable&) = delete;
 
-  /// Makes sure that positions 0 to `positions` − 1 are there. Allocates only to grow.
+  /// Makes sure that positions 0 to `positions` − 1 are there. Allocates only to grow; on a GPU it
+  /// then waits.
   void reserve(Index positions);
 
   const RopeSpec& spec() const { return spec_; }
@@ -38,8 +39,12 @@ class RopeTable {
   /// The table as a kernel reads it, for rows of which every `steps` start again at `offset`.
   template <class T>
   kernels::RopeFactors<T> factors(Index steps, Index offset) const {
-    return {
-        cosine().as<const Wide<T>>(), sine().as<const Wide<T>>(), spec_.head / 2, steps, offset, spec_.layout};
+    return {cosine().as<const Wide<T>>(),
+            sine().as<const Wide<T>>(),
+            spec_.head / 2,
+            steps,
+            offset,
+            spec_.layout};
   }
   /// Throws when x (..., T, C) at `offset` does not fit this table; `op` complains.
   void require(std::string_view op, Var x, Index offset) const;

@@ -137,7 +137,8 @@ OpCheck cross_entropy_check() {
           .bench_sizes = {{2048, 65}, {2048, 8192}, {256, 50304}},
           .gpu_bench_sizes = {{16384, 50304}},
           .make = make,
-          .flops = {}};
+          .flops = {},
+          .gradients_in_forward = true};
 }
 
 }  // namespace norma::checks
