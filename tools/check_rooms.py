@@ -22,7 +22,7 @@ MAY = {  # room: rooms it may include (itself is always allowed)
     "tensor": "base device",
     "autograd": "base tensor",
     "ops": "base device tensor kernels autograd",
-    "checks": "base tensor kernels autograd ops",
+    "checks": "base device tensor kernels autograd ops",
     "nn": "base tensor autograd ops",
     "models": "base tensor autograd ops nn",
     "generate": "base text tensor autograd models",

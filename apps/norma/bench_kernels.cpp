@@ -14,6 +14,7 @@
 #include "norma/checks/ceilings.h"
 #include "norma/checks/instance.h"
 #include "norma/checks/registry.h"
+#include "norma/device/device.h"
 
 namespace norma::app {
 
@@ -24,6 +25,7 @@ using checks::OpCheck;
 struct Ceilings {
   double gemm_gflops;
   double copy_gbs;
+  bool gpu;
 };
 
 struct Timing {
@@ -33,15 +35,25 @@ struct Timing {
   double backward_bytes;  // inputs and output gradients read, input gradients written
 };
 
-Timing time_case(const OpCheck& check, const Shape& size, const std::string& variant) {
-  const checks::Problem problem = check.make(size, variant);
-  checks::Instance at(problem, {.size = size, .variant = variant}, {.dtype = DType::f32});
-  Timing timing{};
+/// Adds the bytes of one op's tensors; its outputs are known after a forward pass.
+void count_bytes(Timing& timing, const OpCheck& check, const checks::Instance& at) {
   for (std::size_t i = 0; i < at.input_count(); ++i) {
     const auto bytes = static_cast<double>(at.input(i).bytes());
     timing.forward_bytes += bytes;
-    timing.backward_bytes += bytes * (at.differentiable(i) ? 2 : 1);
+    timing.backward_bytes += bytes;
+    if (!at.differentiable(i)) continue;
+    const auto grad_bytes = static_cast<double>(at.grad(i).bytes());
+    timing.backward_bytes += grad_bytes;
+    if (check.gradients_in_forward) timing.forward_bytes += grad_bytes;
   }
+  timing.forward_bytes += at.output_bytes();
+  timing.backward_bytes += at.output_bytes();
+}
+
+Timing time_on_cpu(const OpCheck& check, const Shape& size, const std::string& variant) {
+  const checks::Problem problem = check.make(size, variant);
+  checks::Instance at(problem, {.size = size, .variant = variant}, {.dtype = DType::f32});
+  Timing timing{};
   std::vector<double> forward;
   std::vector<double> backward;
   const Stopwatch total;
@@ -52,12 +64,25 @@ Timing time_case(const OpCheck& check, const Shape& size, const std::string& var
     at.backward(false);
     backward.push_back(watch.seconds());
   }
-  for (const OwnedTensor& output : at.outputs()) {
-    timing.forward_bytes += static_cast<double>(output.tensor.bytes());
-    timing.backward_bytes += static_cast<double>(output.tensor.bytes());
-  }
+  count_bytes(timing, check, at);
   timing.forward_s = median(forward);
   timing.backward_s = median(backward);
+  return timing;
+}
+
+Timing time_on_gpu(const OpCheck& check, const Shape& size, const std::string& variant) {
+  constexpr Index kDrawn = Index{1} << 20;
+  const checks::Problem problem = check.make(size, variant);
+  checks::Instance at(problem,
+                      {.size = size, .variant = variant},
+                      {.dtype = DType::bf16,
+                       .device = {DeviceKind::cuda, 0},
+                       .grid = DType::bf16,
+                       .drawn = kDrawn});
+  Timing timing{};
+  timing.forward_s = checks::gpu_seconds([&] { at.pass_forward(problem.forward); });
+  timing.backward_s = checks::gpu_seconds([&] { at.pass_backward(); });
+  count_bytes(timing, check, at);
   return timing;
 }
 
@@ -69,22 +94,26 @@ void report(const OpCheck& check,
             bool json) {
   const bool arithmetic = static_cast<bool>(check.flops);
   const double work = arithmetic ? check.flops(size) : timing.forward_bytes;
-  const double back_work = arithmetic ? 2 * work : timing.backward_bytes;
-  const double ceiling = arithmetic ? ceilings.gemm_gflops : ceilings.copy_gbs;
-  const double forward = work / timing.forward_s * 1e-9;
-  const double backward = back_work / timing.backward_s * 1e-9;
+  const double back_work = arithmetic ? check.backward_flops * work : timing.backward_bytes;
+  const double ceiling = (arithmetic ? ceilings.gemm_gflops : ceilings.copy_gbs) * 1e9;
+  const bool tera = arithmetic && ceilings.gpu;
+  const char* unit = tera ? "TFLOP/s" : arithmetic ? "GFLOP/s" : "GB/s";
+  const double scale = tera ? 1e-12 : 1e-9;
+  const double forward = work / timing.forward_s * scale;
+  const double backward = back_work / timing.backward_s * scale;
   if (json) {
     JsonLine line;
     line.add("op", check.op)
         .add("variant", variant)
         .add("size", size.text())
-        .add("unit", arithmetic ? "GFLOP/s" : "GB/s")
+        .add("device", ceilings.gpu ? "cuda" : "cpu")
+        .add("unit", unit)
         .add("forward_us", timing.forward_s * 1e6)
         .add("forward", forward)
-        .add("forward_share", forward / ceiling)
+        .add("forward_share", forward / scale / ceiling)
         .add("backward_us", timing.backward_s * 1e6)
         .add("backward", backward)
-        .add("backward_share", backward / ceiling);
+        .add("backward_share", backward / scale / ceiling);
     std::puts(line.text().c_str());
     return;
   }
@@ -94,18 +123,19 @@ void report(const OpCheck& check,
               size.text().c_str(),
               timing.forward_s * 1e6,
               forward,
-              100 * forward / ceiling,
+              100 * forward / scale / ceiling,
               timing.backward_s * 1e6,
               backward,
-              100 * backward / ceiling,
-              arithmetic ? "GFLOP/s" : "GB/s");
+              100 * backward / scale / ceiling,
+              unit);
 }
 
 }  // namespace
 
 int run_bench_kernels(const BenchKernelsRequest& request) {
-  if (request.device != "cpu") {
-    throw RequestError(say("bench: this build has the device cpu only, got ", request.device, "."));
+  const bool gpu = request.device == "cuda";
+  if (!gpu && request.device != "cpu") {
+    throw RequestError(say("bench: device must be cpu or cuda, got ", request.device, "."));
   }
   if (request.threads > 0) set_thread_count(request.threads);
   std::vector<const OpCheck*> chosen;
@@ -114,20 +144,24 @@ int run_bench_kernels(const BenchKernelsRequest& request) {
   } else {
     chosen.push_back(&checks::find_check(request.op));
   }
-  const Ceilings ceilings{checks::measure_gemm_peak(), checks::measure_copy_bandwidth()};
+  const Ceilings ceilings =
+      gpu ? Ceilings{checks::measure_gpu_gemm_peak(), checks::measure_gpu_copy_bandwidth(), true}
+          : Ceilings{checks::measure_gemm_peak(), checks::measure_copy_bandwidth(), false};
   if (!request.json) {
     std::printf(
-        "%d threads; ceilings: products %.0f GFLOP/s, copy %.1f GB/s. A share above 100%% "
+        "%s; ceilings: products %.0f GFLOP/s, copy %.1f GB/s. A share above 100%% "
         "means the tensors stayed in cache.\n",
-        thread_count(),
+        gpu ? say(device::info().name, ", bf16").c_str() : say(thread_count(), " threads").c_str(),
         ceilings.gemm_gflops,
         ceilings.copy_gbs);
     std::printf("%-16s %-14s %-20s %26s  %26s\n", "op", "variant", "size", "forward", "backward");
   }
   for (const OpCheck* check : chosen) {
-    for (const Shape& size : check->bench_sizes) {
+    for (const Shape& size : gpu ? check->gpu_bench_sizes : check->bench_sizes) {
       const std::string& variant = check->variants.front();
-      report(*check, size, variant, time_case(*check, size, variant), ceilings, request.json);
+      const Timing timing =
+          gpu ? time_on_gpu(*check, size, variant) : time_on_cpu(*check, size, variant);
+      report(*check, size, variant, timing, ceilings, request.json);
       std::fflush(stdout);
     }
   }

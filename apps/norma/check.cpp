@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "apps/norma/check_device.h"
 #include "apps/norma/requests.h"
 #include "norma/base/clock.h"
 #include "norma/base/error.h"
@@ -184,10 +185,12 @@ void print_json(const OpCheck& check, const Summary& summary) {
 }  // namespace
 
 int run_check(const CheckRequest& request) {
-  if (request.device != "cpu") {
-    throw RequestError(say("check: this build has the device cpu only, got ", request.device, "."));
+  const bool gpu = request.device == "cuda";
+  if (!gpu && request.device != "cpu") {
+    throw RequestError(say("check: device must be cpu or cuda, got ", request.device, "."));
   }
-  if (request.dtype != "f32" && request.dtype != "f64") {
+  const std::vector<DType> gpu_types = gpu ? device_types(request.dtype) : std::vector<DType>{};
+  if (!gpu && !request.dtype.empty() && request.dtype != "f32" && request.dtype != "f64") {
     throw RequestError(say("check: dtype must be f32 or f64 on the CPU, got ", request.dtype, "."));
   }
   std::vector<const OpCheck*> chosen;
@@ -199,6 +202,7 @@ int run_check(const CheckRequest& request) {
   std::vector<std::vector<CaseId>> planned;  // all requests are judged before anything is printed
   planned.reserve(chosen.size());
   for (const OpCheck* check : chosen) planned.push_back(cases_for(*check, request));
+  if (gpu) return check_on_device({chosen, planned, gpu_types, request.json});
   const Stopwatch watch;
   std::size_t cases = 0;
   std::vector<std::string> failures;

@@ -29,9 +29,12 @@ Verb declare_check(CLI::App& app, CLI::App*& verb) {
   verb->add_option("--shape", request->shape, "one size, like 3x257");
   verb->add_option(
       "--condition", request->condition, "plain, zero_gain, constant_rows, offset, huge or tiny");
-  verb->add_option("--device", request->device, "where to compute")->capture_default_str();
-  verb->add_option("--dtype", request->dtype, "the type to compare with f64")
+  verb->add_option("--device", request->device, "where to compute: cpu or cuda")
       ->capture_default_str();
+  verb->add_option("--dtype",
+                   request->dtype,
+                   "the type to compare with f64: f32 on the CPU (f64: gradients alone); f32, bf16 "
+                   "or both on a GPU, where both is the default");
   verb->add_option("--seed", request->seed, "random inputs")->capture_default_str();
   verb->add_flag("--json", request->json, "one JSON object a line");
   return [request] { return norma::app::run_check(*request); };
@@ -42,7 +45,8 @@ Verb declare_bench_kernels(CLI::App& bench, CLI::App*& verb) {
   verb = bench.add_subcommand("kernels", "Time every op against the machine's own ceilings");
   verb->footer("Example: norma bench kernels attention");
   verb->add_option("op", request->op, "one op; all when absent");
-  verb->add_option("--device", request->device, "where to compute")->capture_default_str();
+  verb->add_option("--device", request->device, "where to compute: cpu (f32) or cuda (bf16)")
+      ->capture_default_str();
   verb->add_option("--threads", request->threads, "threads; 0: all cores")->capture_default_str();
   verb->add_flag("--json", request->json, "one JSON object a line");
   return [request] { return norma::app::run_bench_kernels(*request); };

@@ -16,7 +16,7 @@ struct CheckRequest {
   std::string shape;      // "3x257"; empty: the sweep
   std::string condition;  // empty: all
   std::string device = "cpu";
-  std::string dtype = "f32";
+  std::string dtype;  // empty: f32 on the CPU, both f32 and bf16 on a GPU
   std::uint64_t seed = 1;
   bool json = false;
 };

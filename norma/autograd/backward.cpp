@@ -24,6 +24,17 @@ void Tape::seed(Var root, const Tensor& with) {
   if (s.leaf != nullptr) {
     throw RequestError("backward: the root is a leaf; its gradient is the seed itself.");
   }
+  if (with && !s.has_grad && with.contiguous() && s.split < 0 && !s.keep_grad) {
+    s.grad = with.reshaped(s.value.shape);  // lent, not copied
+    s.grad_buffer = -1;
+    s.has_grad = true;
+    return;
+  }
+  if (s.has_grad && s.grad_buffer < 0) {  // named twice: what is lent stays as it is
+    const Tensor lent = s.grad;
+    new_grad(s);
+    copy(lent, s.grad);
+  }
   const bool first = !s.has_grad;
   if (first) new_grad(s);
   s.unit_seed = first && !with;

@@ -31,6 +31,7 @@ Tensor Var::value() const {
 
 Shape Var::shape() const { return tape_->slot(*this).value.shape; }
 DType Var::dtype() const { return tape_->slot(*this).value.dtype; }
+DType Var::grad_dtype() const { return tape_->slot(*this).grad_dtype; }
 bool Var::needs_grad() const { return tape_ != nullptr && tape_->slot(*this).needs_grad; }
 
 Var Var::detach() const {

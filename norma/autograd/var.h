@@ -19,6 +19,7 @@ class Var {
   Tensor value() const;  // throws when the memory was given back or taken over in place
   Shape shape() const;
   DType dtype() const;
+  DType grad_dtype() const;  // of the gradients that arrive here
   bool needs_grad() const;
   /// The same value, through which no gradient flows.
   Var detach() const;

@@ -3,6 +3,8 @@
 
 #include <string_view>
 
+#include "norma/base/types.h"
+
 namespace norma::checks {
 
 /// Largest relative gap between a gradient in f64 and four-point differences along a random
@@ -18,6 +20,7 @@ enum class Kind { elementwise, row_norm, geodesic, product, attention, loss, mov
 struct Limit {
   double forward;
   double gradient;
+  double parameter = 0;  // of gradients that are f32 beside bf16; else these count as gradients
 };
 
 /// f32 on any device against f64 fed with the same rounded inputs.
@@ -39,6 +42,39 @@ constexpr Limit f32_limit(Kind kind) {
       return {0, 1e-6};  // values are moved, not computed; gradients may be summed
   }
   return {0, 0};
+}
+
+/// bf16 on a GPU against f64 fed with the same rounded inputs. bf16 keeps eight bits, so rounding a
+/// result once costs up to 2^-9 = 2e-3 of the element, and less of element plus rms. Kernels
+/// compute in f32 and round when they store, which leaves twice that for everything else. Gradients
+/// of parameters are never rounded: sums in f32 over inputs that are exact.
+constexpr Limit bf16_limit(Kind kind) {
+  switch (kind) {
+    case Kind::elementwise:
+    case Kind::row_norm:
+    case Kind::geodesic:
+    case Kind::product:
+      return {4e-3, 4e-3, 2e-4};
+    case Kind::attention:
+      // Tensor cores take the probabilities and their gradients in bf16, and the row sums of the
+      // backward pass come from the rounded output; so does what is left of a temperature.
+      return {8e-3, 2e-2, 2e-2};
+    case Kind::loss:
+      // The loss itself stays f32. The gradient is rounded, multiplied by the seed and rounded.
+      return {2e-5, 1e-2, 2e-4};
+    case Kind::moves:
+      return {2e-3, 4e-3, 2e-4};  // a token kept in f32 is rounded when it joins the others
+  }
+  return {0, 0, 0};
+}
+
+/// The limits of a type; `roundings` as in OpCheck.
+constexpr Limit limit_of(Kind kind, DType dtype, int roundings) {
+  if (dtype != DType::bf16) return f32_limit(kind);
+  const Limit once = bf16_limit(kind);
+  if (roundings == 1) return once;
+  // What is summed in f32 was rounded before.
+  return {once.forward * roundings, once.gradient * roundings, once.gradient * roundings};
 }
 
 }  // namespace norma::checks

@@ -20,6 +20,12 @@ std::string_view name_of(Condition condition) {
   return "?";
 }
 
+Storage storage_of(const InputSpec& spec) {
+  if (spec.storage != Storage::by_role) return spec.storage;
+  if (spec.role == Role::data) return Storage::values;
+  return spec.shape.rank() == 1 ? Storage::vector : Storage::weight;
+}
+
 std::vector<Shape> row_sweep() {
   std::vector<Shape> sizes;
   for (const Index rows : {1, 2, 3, 5, 17}) {
@@ -32,5 +38,7 @@ std::vector<Shape> row_sweep() {
 }
 
 std::vector<Shape> row_condition_sizes() { return {{1, 7}, {3, 33}, {5, 257}, {40, 64}}; }
+
+std::vector<Shape> row_gpu_sizes() { return {{65536, 768}, {16384, 1024}}; }
 
 }  // namespace norma::checks

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "norma/base/rng.h"
 #include "norma/base/text.h"
 #include "norma/base/threads.h"
+#include "norma/checks/compare.h"
 #include "norma/checks/instance.h"
 #include "norma/tensor/plain.h"
 
@@ -70,52 +70,6 @@ Gap directional_gap(
   return {.value = gap, .judged = gap <= kGradientGap || difference > noise};
 }
 
-bool same_bits(const Tensor& a, const Tensor& b) {
-  for (Index r = 0; r < a.shape.rows(); ++r) {
-    for (Index c = 0; c < a.shape.cols(); ++c) {
-      const double x = value_at(a, r, c);
-      const double y = value_at(b, r, c);
-      if (std::memcmp(&x, &y, sizeof x) != 0) return false;
-    }
-  }
-  return true;
-}
-
-/// Empty when outputs and gradients of both have the same bits, else which one differs.
-std::string bit_difference(const Instance& a, const Instance& b) {
-  for (std::size_t k = 0; k < a.outputs().size(); ++k) {
-    if (!same_bits(a.outputs()[k].tensor, b.outputs()[k].tensor)) return say("output ", k);
-  }
-  for (std::size_t i = 0; i < a.input_count(); ++i) {
-    if (a.differentiable(i) && !same_bits(a.grad(i), b.grad(i))) return say("gradient ", i);
-  }
-  return {};
-}
-
-void run_both(Instance& at, const Problem::Function& f) {
-  at.clear_grads();
-  at.forward(f);
-  at.backward(false);
-}
-
-struct Errors {
-  double forward = 0;
-  double gradient = 0;
-};
-Errors errors_between(const Instance& got, const Instance& want, bool cancels) {
-  Errors errors;
-  for (std::size_t k = 0; k < got.outputs().size(); ++k) {
-    errors.forward =
-        std::max(errors.forward, tensor_error(got.outputs()[k].tensor, want.outputs()[k].tensor));
-  }
-  for (std::size_t i = 0; i < got.input_count(); ++i) {
-    if (!got.differentiable(i)) continue;
-    const double floor = std::max(want.summed_size(i), cancels ? want.natural_grad(i) : 0);
-    errors.gradient = std::max(errors.gradient, tensor_error(got.grad(i), want.grad(i), floor));
-  }
-  return errors;
-}
-
 /// The gradients of all inputs against differences.
 struct Gaps {
   double worst = 0;  // of those that could be judged
@@ -148,56 +102,7 @@ void judge_gradients(CaseResult& result,
   result.unjudged = std::move(gaps.unjudged);
 }
 
-std::string failure_text(const OpCheck& check, const CaseId& id, const std::string& failure) {
-  return say(check.op, ": ", failure, ". Rerun: ", repro(check, id));
-}
-
-/// Backward twice on one tape doubles every gradient (to rounding: products add in blocks).
-std::string twice_failure(Instance& at,
-                          const Problem& problem,
-                          const Instance& once,
-                          const Limit& limit) {
-  at.clear_grads();
-  at.forward(problem.forward);
-  at.backward(true);
-  at.backward(false);
-  for (std::size_t i = 0; i < at.input_count(); ++i) {
-    if (!at.differentiable(i)) continue;
-    scale(at.grad(i), 0.5);
-    if (tensor_error(at.grad(i), once.grad(i)) > limit.gradient) {
-      return say("backward twice did not double the gradient of ", problem.inputs[i].name);
-    }
-  }
-  return {};
-}
-
-std::string over(std::string_view what, double value, double limit) {
-  if (value <= limit) return {};
-  return say(what, " ", scientific(value, 1), " > ", scientific(limit, 1));
-}
-
-std::string first_of(std::initializer_list<std::string> candidates) {
-  for (const std::string& text : candidates) {
-    if (!text.empty()) return text;
-  }
-  return {};
-}
-
 }  // namespace
-
-double tensor_error(const Tensor& got, const Tensor& want, double floor) {
-  const double scale = std::max(rms(want), floor);
-  double worst = 0;
-  for (Index r = 0; r < want.shape.rows(); ++r) {
-    for (Index c = 0; c < want.shape.cols(); ++c) {
-      const double g = value_at(got, r, c);
-      const double w = value_at(want, r, c);
-      if (!std::isfinite(g)) return std::numeric_limits<double>::infinity();
-      if (g != w) worst = std::max(worst, std::abs(g - w) / (std::abs(w) + scale));
-    }
-  }
-  return worst;
-}
 
 FaultOutcome plant_fault(const OpCheck& check, const CaseId& id, const Fault& fault) {
   const Problem problem = check.make(id.size, id.variant);
@@ -217,7 +122,7 @@ CaseResult run_f64_case(const OpCheck& check, const CaseId& id) {
   CaseResult result;
   judge_gradients(result, truth, check, problem, id);
   const std::string failure = over("gradient gap in f64", result.gradient_gap, kGradientGap);
-  if (!failure.empty()) result.failure = failure_text(check, id, failure);
+  if (!failure.empty()) result.failure = failure_text(check.op, failure, repro(check, id));
   return result;
 }
 
@@ -258,6 +163,7 @@ CaseResult run_case(const OpCheck& check, const CaseId& id) {
   Instance strided(problem, id, {.dtype = DType::f32, .row_padding = 3});
   run_both(strided, problem.forward);
   const std::string stride = bit_difference(fast, strided);
+  const std::string gap = gap_failure(strided, problem);
 
   std::string threads;
   {
@@ -276,8 +182,9 @@ CaseResult run_case(const OpCheck& check, const CaseId& id) {
                 touched,
                 twice,
                 stride.empty() ? "" : say("strided rows change the bits of ", stride),
+                gap,
                 threads.empty() ? "" : say("the thread count changes the bits of ", threads)});
-  if (!failure.empty()) result.failure = failure_text(check, id, failure);
+  if (!failure.empty()) result.failure = failure_text(check.op, failure, repro(check, id));
   return result;
 }
 

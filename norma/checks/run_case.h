@@ -16,10 +16,11 @@ struct CaseId {
 };
 
 struct CaseResult {
-  double gradient_gap = 0;    // f64 rule against differences, where these can tell
-  double forward_error = 0;   // f32 against f64
-  double gradient_error = 0;  // f32 against f64
-  double composed_gap = 0;    // fused against composed, f64
+  double gradient_gap = 0;     // f64 rule against differences, where these can tell
+  double forward_error = 0;    // f32 against f64; on a GPU, the type under test
+  double gradient_error = 0;   // f32 against f64
+  double parameter_error = 0;  // on a GPU in bf16: of gradients that are sums in f32
+  double composed_gap = 0;     // fused against composed, f64
   /// Inputs whose gradient was compared with differences, and those where rounding of the function
   /// values hides what the input does (a bias beside 1e15).
   std::vector<std::string> judged;
@@ -46,8 +47,5 @@ std::vector<CaseId> cases_of(const OpCheck& check, std::uint64_t seed);
 
 /// "norma check rms_norm --variant per_head --shape 3x257 --condition offset --seed 7"
 std::string repro(const OpCheck& check, const CaseId& id);
-
-/// max |got − want| / (|want| + max(rms(want), floor)); infinity where got is not finite.
-double tensor_error(const Tensor& got, const Tensor& want, double floor = 0);
 
 }  // namespace norma::checks

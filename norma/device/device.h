@@ -37,6 +37,8 @@ void synchronize();
 void copy_in(void* to, const void* host, std::size_t bytes);
 /// Waits.
 void copy_out(void* host, const void* from, std::size_t bytes);
+/// Queued. Both ends lie in device memory and do not overlap.
+void copy_within(void* to, const void* from, std::size_t bytes);
 
 /// Work that was queued once and can be queued again as a whole, without the host's share of it.
 /// Everything it reads and writes must stay where it is.

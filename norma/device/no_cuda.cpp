@@ -1,6 +1,7 @@
 // The GPU of a build without CUDA.
 #include "norma/base/error.h"
 #include "norma/device/device.h"
+#include "norma/device/timer.h"
 
 namespace norma::device {
 
@@ -20,6 +21,7 @@ void release(void*) noexcept {}
 void synchronize() { refuse(); }
 void copy_in(void*, const void*, std::size_t) { refuse(); }
 void copy_out(void*, const void*, std::size_t) { refuse(); }
+void copy_within(void*, const void*, std::size_t) { refuse(); }
 void fill(const Matrix&, double) { refuse(); }
 void put(const Matrix&, const Matrix&) { refuse(); }
 void add_scaled(const Matrix&, double, const Matrix&) { refuse(); }
@@ -31,5 +33,10 @@ void Graph::abandon() noexcept {}
 void Graph::end() { refuse(); }
 void Graph::launch() const { refuse(); }
 void Graph::clear() noexcept {}
+
+Timer::Timer() { refuse(); }
+Timer::~Timer() = default;
+void Timer::start() { refuse(); }
+double Timer::seconds() { refuse(); }
 
 }  // namespace norma::device

@@ -53,6 +53,7 @@ TEST(Registry, EveryRowCanBeMeasured) {
   for (const OpCheck& check : registry()) {
     EXPECT_FALSE(check.sizes.empty()) << check.op;
     EXPECT_FALSE(check.bench_sizes.empty()) << check.op << " has no size for norma bench kernels";
+    EXPECT_FALSE(check.gpu_bench_sizes.empty()) << check.op << " has no size for a GPU";
     EXPECT_EQ(check.conditions.empty(), check.condition_sizes.empty()) << check.op;
   }
 }

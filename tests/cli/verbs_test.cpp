@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "norma/base/text.h"
+#include "norma/device/device.h"
 #include "tests/cli/program.h"
 
 namespace norma {
@@ -66,6 +67,8 @@ INSTANTIATE_TEST_SUITE_P(
         WrongRequest{"BadCondition", "check rms_norm --condition ofset", "offset"},
         WrongRequest{"BadDevice", "check --device tpu", "tpu"},
         WrongRequest{"BadType", "check --dtype f16", "f16"},
+        WrongRequest{"BadTypeOnGpu", "check --device cuda --dtype f64", "f32, bf16 or both"},
+        WrongRequest{"BadBenchDevice", "bench kernels --device tpu", "tpu"},
         WrongRequest{"UnknownCase", "bench train --case gpt-d129", "Did you mean gpt-d12"},
         WrongRequest{"NoCase", "bench train", "--case"},
         WrongRequest{"BadSteps", "bench train --case gpt-d128 --steps -3", "--steps"},
@@ -82,6 +85,16 @@ TEST(Cli, CheckOfOneOpPasses) {
   const Outcome outcome = run_norma("check rms_norm --shape 3x257");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_TRUE(has(outcome.out, "0 failed"));
+}
+
+TEST(Cli, WithoutAGpuIsASentence) {
+  if (device::available()) GTEST_SKIP() << "there is a GPU";
+  for (const char* verb : {"check rms_norm", "bench kernels rms_norm"}) {
+    const Outcome outcome = run_norma(say(verb, " --device cuda"));
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_TRUE(has(outcome.err, "use device cpu.")) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+  }
 }
 
 TEST(Cli, CheckAsJson) {

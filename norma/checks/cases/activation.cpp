@@ -43,6 +43,7 @@ OpCheck activation_check(Activation kind) {
       .sizes = row_sweep(),
       .condition_sizes = row_condition_sizes(),
       .bench_sizes = {{2048, 1536}, {4096, 4096}},
+      .gpu_bench_sizes = {{65536, 3072}, {16384, 4096}},
       .make = [kind](const Shape& size, const std::string&) { return make(size, kind); },
       .flops = {}};
 }

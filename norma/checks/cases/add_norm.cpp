@@ -1,6 +1,7 @@
 #include "norma/ops/add_norm.h"
 
 #include "norma/checks/cases/cases.h"
+#include "norma/checks/cases/mini_ops.h"
 #include "norma/ops/layer_norm.h"
 #include "norma/ops/residual.h"
 #include "norma/ops/rms_norm.h"
@@ -34,14 +35,21 @@ Problem make(const Shape& size, const std::string& variant) {
     const AddNormResult result = add_norm(in[0], in[1], gain_of(in), bias_of(in), spec);
     return sum_used ? std::vector{result.sum, result.normed} : std::vector{result.normed};
   };
-  if (!layer && has_bias) return problem;  // rms_norm has no bias to compose it from
-  problem.composed = [=](std::span<const Var> in) {
-    const Var sum = residual_add(in[0], in[1], {.scale = spec.scale});
-    const Var normed =
-        layer ? layer_norm(sum, gain_of(in), bias_of(in), {.eps = spec.eps})
-              : rms_norm(sum, gain_of(in), {.eps = spec.eps, .gain_offset = spec.gain_offset});
+  const auto composed = [=](std::span<const Var> in, bool stored_in_bf16) {
+    Var sum = residual_add(in[0], in[1], {.scale = spec.scale});
+    if (stored_in_bf16) sum = mini::on_grid(sum, DType::bf16);
+    Var normed;
+    if (layer) {
+      normed = layer_norm(sum, gain_of(in), bias_of(in), {.eps = spec.eps});
+    } else {
+      normed = rms_norm(sum, gain_of(in), {.eps = spec.eps, .gain_offset = spec.gain_offset});
+      if (has_bias) normed = mini::mix(1, normed, 1, bias_of(in));
+    }
     return sum_used ? std::vector{sum, normed} : std::vector{normed};
   };
+  problem.composed = [=](std::span<const Var> in) { return composed(in, false); };
+  // The norm is that of the sum as it is stored: backward has no other.
+  problem.stored_in_bf16 = [=](std::span<const Var> in) { return composed(in, true); };
   return problem;
 }
 
@@ -69,6 +77,7 @@ OpCheck add_norm_check() {
           .sizes = row_sweep(),
           .condition_sizes = row_condition_sizes(),
           .bench_sizes = {{2048, 384}, {4096, 1024}},
+          .gpu_bench_sizes = row_gpu_sizes(),
           .make = make,
           .flops = {}};
 }

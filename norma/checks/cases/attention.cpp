@@ -101,10 +101,18 @@ OpCheck attention_check() {
                     {2, 64, 4, 4, 32}},
           .condition_sizes = {{2, 5, 4, 2, 8}, {1, 65, 2, 1, 4}},
           .bench_sizes = {{12, 64, 4, 4, 32}, {16, 256, 6, 6, 32}, {8, 256, 6, 6, 64}},
+          .gpu_bench_sizes = {{64, 1024, 12, 12, 64},
+                              {16, 1024, 16, 16, 64},
+                              {4, 4096, 16, 16, 64},
+                              {2, 8192, 16, 16, 64},
+                              {4, 4096, 16, 16, 128}},
           .make = make,
-          .flops = [](const Shape& s) {
-            return 4.0 * static_cast<double>(s[0] * s[1] * s[1] * s[2] * s[4]);
-          }};
+          // The first variant is causal: half of all pairs. Backward has five products for two.
+          .flops =
+              [](const Shape& s) {
+                return 2.0 * static_cast<double>(s[0] * s[1] * s[1] * s[2] * s[4]);
+              },
+          .backward_flops = 2.5};
 }
 
 }  // namespace norma::checks

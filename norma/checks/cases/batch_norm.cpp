@@ -39,10 +39,13 @@ Problem make(const Shape& size, const std::string& variant) {
         {.name = "lengths", .shape = {size[0]}, .role = Role::ids, .limit = size[1] + 1});
   }
   if (constant) {
-    problem.inputs.push_back(
-        {.name = "running mean", .shape = running_shape, .differentiable = false});
+    problem.inputs.push_back({.name = "running mean",
+                              .shape = running_shape,
+                              .storage = Storage::vector,
+                              .differentiable = false});
     problem.inputs.push_back({.name = "running var",
                               .shape = running_shape,
+                              .storage = Storage::vector,
                               .center = 2,
                               .spread = 0.2,
                               .differentiable = false});
@@ -99,6 +102,7 @@ OpCheck batch_norm_check() {
                     {8, 3, 1025}},
           .condition_sizes = {{80, 2, 7}, {96, 3, 33}},
           .bench_sizes = {{8, 256, 384}, {16, 256, 1024}},
+          .gpu_bench_sizes = {{64, 1024, 768}},
           .make = make,
           .flops = {}};
 }

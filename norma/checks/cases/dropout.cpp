@@ -24,6 +24,7 @@ OpCheck dropout_check() {
           .sizes = {{1, 1}, {2, 3}, {17, 31}, {3, 63}, {3, 64}, {5, 65}, {2, 3, 257}, {2, 4099}},
           .condition_sizes = row_condition_sizes(),
           .bench_sizes = {{2048, 384}, {4096, 1024}},
+          .gpu_bench_sizes = row_gpu_sizes(),
           .make = [](const Shape& size,
                      const std::string& variant) { return make(size, variant, dropout); },
           .flops = {}};
@@ -37,6 +38,7 @@ OpCheck drop_path_check() {
           .sizes = {{1, 1}, {8, 3}, {16, 1, 31}, {7, 5, 33}, {32, 3, 257}, {2, 3, 2, 17}},
           .condition_sizes = {{5, 3, 7}, {16, 2, 33}},
           .bench_sizes = {{32, 197, 384}},
+          .gpu_bench_sizes = {{256, 197, 768}},
           .make = [](const Shape& size,
                      const std::string& variant) { return make(size, variant, drop_path); },
           .flops = {}};

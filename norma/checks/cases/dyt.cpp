@@ -49,6 +49,7 @@ OpCheck check_of(const std::string& op) {
           .sizes = row_sweep(),
           .condition_sizes = row_condition_sizes(),
           .bench_sizes = {{2048, 384}, {4096, 1024}},
+          .gpu_bench_sizes = row_gpu_sizes(),
           .make = [erf](const Shape& size, const std::string& v) { return make(size, v, erf); },
           .flops = {}};
 }

@@ -41,6 +41,7 @@ OpCheck embedding_check() {
                     {1, 5, 257, 100}},
           .condition_sizes = {},
           .bench_sizes = {{8, 1024, 384, 50304}, {32, 1024, 768, 50304}},
+          .gpu_bench_sizes = {{64, 1024, 768, 50304}, {16, 1024, 1024, 50304}},
           .make = make,
           .flops = {}};
 }

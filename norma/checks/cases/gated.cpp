@@ -76,6 +76,7 @@ OpCheck gated_check(const std::string& op, Activation act) {
                     {2, 4099}},
           .condition_sizes = row_condition_sizes(),
           .bench_sizes = {{2048, 1024}, {4096, 2816}},
+          .gpu_bench_sizes = {{16384, 4096}},
           .make = [act](const Shape& size,
                         const std::string& variant) { return make(size, variant, act); },
           .flops = {}};

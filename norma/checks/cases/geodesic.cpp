@@ -87,6 +87,7 @@ OpCheck check(std::string op, GeodesicRule rule) {
           .sizes = sizes(),
           .condition_sizes = row_condition_sizes(),
           .bench_sizes = {{2048, 384}, {4096, 1024}},
+          .gpu_bench_sizes = row_gpu_sizes(),
           .make = [rule](const Shape& size,
                          const std::string& variant) { return make(rule, size, variant); },
           .flops = {}};

@@ -43,6 +43,7 @@ OpCheck l2_norm_check() {
           .sizes = row_sweep(),
           .condition_sizes = row_condition_sizes(),
           .bench_sizes = {{2048, 384}, {4096, 1024}},
+          .gpu_bench_sizes = row_gpu_sizes(),
           .make = make,
           .flops = {}};
 }

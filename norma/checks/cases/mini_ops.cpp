@@ -75,6 +75,16 @@ Var own(Var x) {
   return y;
 }
 
+Var on_grid(Var x, DType dtype) {
+  Tape& tape = x.tape();
+  const Var y = tape.output(x.shape(), x.dtype());
+  const OwnedTensor narrow(x.shape(), dtype);
+  convert(x.value(), narrow.tensor);
+  convert(narrow.tensor, y.value());
+  tape.record("mini", {x}, {y}, [=](Backward& b) { b.pass(x, y); });
+  return y;
+}
+
 Var map(Var x, Function f) {
   return zip(
       x,

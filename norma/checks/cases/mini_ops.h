@@ -16,6 +16,8 @@ struct Function {
 
 /// The same values in memory of the tape, which an op may work on in place.
 Var own(Var x);
+/// The values that a narrower type can hold; gradients pass as they are.
+Var on_grid(Var x, DType dtype);
 Var map(Var x, Function f);
 /// factor·x + shift
 Var affine(double factor, Var x, double shift = 0);

@@ -28,6 +28,7 @@ OpCheck multiply_check() {
           .sizes = {{1, 1}, {2, 3}, {3, 33}, {5, 257}, {40, 64}, {2, 4099}},
           .condition_sizes = row_condition_sizes(),
           .bench_sizes = {{2048, 1024}, {4096, 2816}},
+          .gpu_bench_sizes = row_gpu_sizes(),
           .make = make,
           .flops = {}};
 }

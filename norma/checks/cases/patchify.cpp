@@ -25,6 +25,7 @@ OpCheck patchify_check() {
           .sizes = {{1, 1, 4, 4}, {2, 3, 8, 12}, {3, 1, 4, 20}, {1, 3, 32, 32}},
           .condition_sizes = {{2, 3, 8, 12}},
           .bench_sizes = {{64, 3, 32, 32}, {32, 3, 224, 224}},
+          .gpu_bench_sizes = {{256, 3, 224, 224}},
           .make = make,
           .flops = {}};
 }

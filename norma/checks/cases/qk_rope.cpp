@@ -4,6 +4,7 @@
 
 #include "norma/checks/cases/cases.h"
 #include "norma/checks/cases/mini_ops.h"
+#include "norma/checks/cases/rope_tables.h"
 #include "norma/ops/rms_norm.h"
 
 namespace norma::checks {
@@ -41,8 +42,7 @@ Problem make(const Shape& size, const std::string& variant) {
   }
   if (variant == "offset") spec.offset = 5;
   const Index positions = size[1] + spec.offset;
-  const auto f32 = std::make_shared<RopeTable>(angles, positions, DType::f32);
-  const auto f64 = std::make_shared<RopeTable>(angles, positions, DType::f64);
+  const auto tables = std::make_shared<RopeTables>(angles, positions);
   const Index cols = size[2] * size[3];
   Problem problem;
   problem.inputs = {{.name = "x", .shape = {size[0], size[1], cols}, .role = Role::data}};
@@ -53,14 +53,11 @@ Problem make(const Shape& size, const std::string& variant) {
                               .center = 0.5,
                               .spread = 0.3});
   }
-  const auto table_for = [=](Var x) -> const RopeTable& {
-    return x.dtype() == DType::f64 ? *f64 : *f32;
-  };
   problem.forward = [=](std::span<const Var> in) {
-    return std::vector{qk_rope(in[0], in.size() > 1 ? in[1] : Var{}, table_for(in[0]), spec)};
+    return std::vector{qk_rope(in[0], in.size() > 1 ? in[1] : Var{}, tables->fit(in[0]), spec)};
   };
   problem.composed = [=](std::span<const Var> in) {
-    return std::vector{composed(in[0], in.size() > 1 ? in[1] : Var{}, table_for(in[0]), spec)};
+    return std::vector{composed(in[0], in.size() > 1 ? in[1] : Var{}, tables->fit(in[0]), spec)};
   };
   return problem;
 }
@@ -99,6 +96,7 @@ OpCheck qk_rope_check() {
                     {2, 300, 2, 16}},
           .condition_sizes = {{1, 3, 2, 6}, {2, 20, 3, 34}},
           .bench_sizes = {{4, 512, 6, 64}, {4, 1024, 16, 64}},
+          .gpu_bench_sizes = {{64, 1024, 12, 64}, {16, 1024, 16, 64}},
           .make = make,
           .flops = {}};
 }

@@ -62,6 +62,7 @@ OpCheck check_of(const std::string& op,
           .sizes = sizes(),
           .condition_sizes = row_condition_sizes(),
           .bench_sizes = {{2048, 384}, {4096, 1024}},
+          .gpu_bench_sizes = row_gpu_sizes(),
           .make = make,
           .flops = {}};
 }

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "norma/checks/cases/cases.h"
+#include "norma/checks/cases/rope_tables.h"
 
 namespace norma::checks {
 
@@ -15,14 +16,12 @@ Problem make(const Shape& size, const std::string& variant) {
   if (variant == "nvidia_defect") spec.layout = RopeLayout::nvidia_defect;
   if (variant == "base") spec.base = 500;
   const Index offset = variant == "offset" ? 5 : 0;
-  const auto f32 = std::make_shared<RopeTable>(spec, size[1] + offset, DType::f32);
-  const auto f64 = std::make_shared<RopeTable>(spec, size[1] + offset, DType::f64);
+  const auto tables = std::make_shared<RopeTables>(spec, size[1] + offset);
   Problem problem;
   problem.inputs = {
       {.name = "x", .shape = {size[0], size[1], size[2] * size[3]}, .role = Role::data}};
   problem.forward = [=](std::span<const Var> in) {
-    const RopeTable& table = in[0].dtype() == DType::f64 ? *f64 : *f32;
-    return std::vector{rope(in[0], table, offset)};
+    return std::vector{rope(in[0], tables->fit(in[0]), offset)};
   };
   return problem;
 }
@@ -48,6 +47,7 @@ OpCheck rope_check() {
                 {2, 512, 2, 16}},
       .condition_sizes = {{1, 3, 2, 6}, {2, 20, 3, 34}},
       .bench_sizes = {{4, 512, 6, 64}, {4, 1024, 16, 64}},
+      .gpu_bench_sizes = {{64, 1024, 12, 64}, {16, 1024, 16, 64}},
       .make = make,
       .flops = {}};
 }

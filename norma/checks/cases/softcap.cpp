@@ -25,6 +25,7 @@ OpCheck softcap_check() {
       .sizes = {{1, 1}, {2, 3}, {3, 33}, {17, 31}, {5, 257}, {40, 64}, {2, 4099}},
       .condition_sizes = row_condition_sizes(),
       .bench_sizes = {{2048, 1024}, {512, 50304}},
+      .gpu_bench_sizes = {{16384, 50304}},
       .make = make,
       .flops = {}};
 }

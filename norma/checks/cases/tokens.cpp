@@ -15,7 +15,9 @@ InputSpec sequences(const Shape& size) { return {.name = "x", .shape = size, .ro
 
 Problem make_prepend(const Shape& size, const std::string&) {
   Problem problem;
-  problem.inputs = {sequences(size), {.name = "token", .shape = {size[2]}, .role = Role::data}};
+  problem.inputs = {
+      sequences(size),
+      {.name = "token", .shape = {size[2]}, .role = Role::data, .storage = Storage::vector}};
   problem.forward = [](std::span<const Var> in) {
     return std::vector{prepend_token(in[0], in[1])};
   };
@@ -62,6 +64,7 @@ OpCheck check_of(const std::string& op,
           .sizes = sizes(),
           .condition_sizes = {{2, 3, 7}, {3, 17, 33}},
           .bench_sizes = {{32, 196, 384}},
+          .gpu_bench_sizes = {{256, 196, 1024}},
           .make = make,
           .flops = {}};
 }

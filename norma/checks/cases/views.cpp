@@ -34,7 +34,8 @@ Problem make_reshape(const Shape& size, const std::string& variant) {
   const Shape whole = {size[0] * size[1]};
   const Shape turned = {size[1], size[0]};
   Problem problem;
-  problem.inputs = {{.name = "x", .shape = size}, {.name = "gain", .shape = {size[0]}}};
+  problem.inputs = {{.name = "x", .shape = size, .storage = Storage::values},
+                    {.name = "gain", .shape = {size[0]}}};
   problem.forward = [=](std::span<const Var> in) {
     const Var y = column_gain(reshape(in[0], turned), in[1]);
     if (variant == "once") return std::vector{y};
@@ -49,11 +50,13 @@ Problem make_reshape(const Shape& size, const std::string& variant) {
 OpCheck split_columns_check() {
   return {.op = "split_columns",
           .kind = Kind::elementwise,  // moves, but the outputs are squared
+          .roundings = 3,             // two gradients of a square and the sum with another
           .variants = {"plain", "unused", "nested"},
           .conditions = {Condition::huge, Condition::tiny},
           .sizes = {{1, 1}, {2, 3}, {17, 31}, {3, 257}, {40, 64}},
           .condition_sizes = row_condition_sizes(),
           .bench_sizes = {{2048, 384}},
+          .gpu_bench_sizes = {{65536, 192}},
           .make = make_split,
           .flops = {}};
 }
@@ -61,11 +64,13 @@ OpCheck split_columns_check() {
 OpCheck reshape_check() {
   return {.op = "reshape",
           .kind = Kind::elementwise,  // moves, but the outputs are multiplied
+          .roundings = 3,             // of a product whose factors are rounded
           .variants = {"once", "twice"},
           .conditions = {},
           .sizes = {{1, 1}, {2, 3}, {17, 31}, {3, 257}, {40, 64}},
           .condition_sizes = {},
           .bench_sizes = {{2048, 384}},
+          .gpu_bench_sizes = {{65536, 768}},
           .make = make_reshape,
           .flops = {}};
 }

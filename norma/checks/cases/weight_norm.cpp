@@ -11,7 +11,7 @@ Problem make(const Shape& size, const std::string& variant) {
   const bool has_g = variant == "rows" || variant == "columns";
   const WeightNormSpec spec{columns ? WeightAxis::columns : WeightAxis::rows};
   Problem problem;
-  problem.inputs = {{.name = "v", .shape = size, .role = Role::data}};
+  problem.inputs = {{.name = "v", .shape = size, .role = Role::data, .storage = Storage::weight}};
   if (has_g) {
     problem.inputs.push_back(
         {.name = "g", .shape = {columns ? size[1] : size[0]}, .role = Role::gain, .center = 1});
@@ -37,6 +37,7 @@ OpCheck weight_norm_check() {
           .sizes = row_sweep(),
           .condition_sizes = row_condition_sizes(),
           .bench_sizes = {{1536, 384}, {4096, 1024}},
+          .gpu_bench_sizes = {{50304, 768}, {8192, 1024}},
           .make = make,
           .flops = {}};
 }

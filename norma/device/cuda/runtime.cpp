@@ -101,4 +101,8 @@ void copy_out(void* host, const void* from, std::size_t bytes) {
   synchronize();
 }
 
+void copy_within(void* to, const void* from, std::size_t bytes) {
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream()), "copying on the GPU");
+}
+
 }  // namespace norma::device

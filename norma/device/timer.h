@@ -1,0 +1,25 @@
+// Time on the GPU, between two places in its queue. The host may run ahead meanwhile, so what it
+// spends on queueing is not counted as long as the GPU has something to do.
+#pragma once
+
+namespace norma::device {
+
+class Timer {
+ public:
+  /// Throws RequestError with the reason where there is no GPU.
+  Timer();
+  ~Timer();
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+  /// Queued.
+  void start();
+  /// From start() to here; waits.
+  double seconds();
+
+ private:
+  void* begin_ = nullptr;  // events
+  void* end_ = nullptr;
+};
+
+}  // namespace norma::device
