@@ -1,4 +1,4 @@
-"""Norma's files, as the peers need them: safetensors, run folders, token files and the order in which windows are drawn.
+"""Norma's files, as the peers need them: safetensors, run folders, token files and the order of windows.
 
 Formats: docs/formats/checkpoint.md, docs/formats/dataset.md. Needs numpy alone.
 """
@@ -72,8 +72,8 @@ def open_tokens(folder):
 
 
 def write_tokens(folder, count, vocab, seed):
-    """A nanoGPT folder whose text can be learned: half of the tokens follow from the one before, the others are common or
-    rare as words are."""
+    """A nanoGPT folder whose text can be learned: half of the tokens follow from the one before, the others are common
+    or rare as words are."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     draw = numpy.random.default_rng(seed)
