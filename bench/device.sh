@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks, benches and PyTorch peers on one card in one sitting, in pieces as small as one likes, and one table of it all.
+# Checks, benches and PyTorch peers on one card in one sitting, in pieces as small as one likes, and one table.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -80,7 +80,7 @@ time_peer() {
 
 # Weights of the peer go to Norma, and both train on the same windows.
 compare_losses() {
-  local name=$1 folder=$work/losses out
+  local name=$1 folder=$work/losses out judge=$root/bench/device_table.py
   note "losses of $name"
   rm -rf "$folder"
   if limited "$python" "$peer" --case "${name%%:*}" --optimizer "$(optimizer_of "$name")" --device "$device" \
@@ -90,7 +90,7 @@ compare_losses() {
       train.device="$device" train.precision="$precision" --out "$folder/run" >"$folder/train.txt" 2>&1 &&
     limited "$python" "$peer" --train-from "$folder/peer" --data "$folder/peer/data" --device "$device" --steps 50 \
       --precision "$precision" "${peer_args[@]}" >"$folder/losses.jsonl" &&
-    out=$(python3 "$root/bench/device_table.py" losses "$folder/run/metrics.jsonl" "$folder/losses.jsonl" "$precision"); then
+    out=$(python3 "$judge" losses "$folder/run/metrics.jsonl" "$folder/losses.jsonl" "$precision"); then
     record losses "$name" "$out"
     [[ $out == *'"good": true'* ]] || failed "losses of $name are further apart than the limit"
   else

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Figures of bench/device.sh.
 
-  device_table.py table RESULTS             what was measured, as Markdown: Norma beside its peers, and what was asked for
+  device_table.py table RESULTS             what was measured, as Markdown: Norma beside its peers
   device_table.py losses METRICS PEER TYPE  how far two lists of losses are apart, as JSON
 """
 
@@ -62,12 +62,12 @@ def speed_table(rows):
     for case in dict.fromkeys(row["case"] for row in rows if row["who"] in ("norma", "torch")):
         def pair(key):
             return median(rows, "norma", case, key), median(rows, "torch", case, key)
-        ms, speed, memory, first = (pair(key) for key in ("ms_step", "tokens_per_s", "peak_memory_bytes", "first_step_seconds"))
+        ms, speed, memory, first = map(pair, ("ms_step", "tokens_per_s", "peak_memory_bytes", "first_step_seconds"))
         least, most = WANTED.get(case, (None, None))
         gib = [None if value is None else value / GIB for value in memory]
         print(f"| {case} | {show(ms[0])} | {show(ms[1])} | {show(speed[0], '{:,.0f}')} | {show(speed[1], '{:,.0f}')} "
               f"| {judged(ratio(*speed), least, True)} | {show(least)} | {show(gib[0])} | {show(gib[1])} "
-              f"| {judged(ratio(*memory), most, False)} | {show(most)} | {show(first[0])}, {show(first[1], '{:.0f}')} |")
+              f"| {judged(ratio(*memory), most, False)} | {show(most)} | {show(first[0])}, {show(first[1])} |")
 
 
 def step_lines(rows):
