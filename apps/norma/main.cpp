@@ -56,11 +56,17 @@ Verb declare_bench_train(CLI::App& bench, CLI::App*& verb) {
   auto request = std::make_shared<norma::app::BenchTrainRequest>();
   verb = bench.add_subcommand("train", "Time whole training steps of a GPT");
   verb->footer("Example: norma bench train --case gpt-d128 --json");
-  verb->add_option("--case", request->name, "gpt-d128, gpt-d192 or gpt-d384")->required();
-  verb->add_option("--scheme", request->scheme, "a scheme, see norma schemes")
-      ->capture_default_str();
+  verb->add_option("--case",
+                   request->name,
+                   "gpt-d128, gpt-d192, gpt-d384; for a GPU gpt2-124m, dnt-124m, gpt2-774m, "
+                   "ngpt-0.5b, prerms-0.5b, ngpt-0.5b-8k")
+      ->required();
+  verb->add_option(
+      "--scheme", request->scheme, "a scheme, see norma schemes; the case's own when absent");
   verb->add_option("--optimizer", request->optimizer, "adamw, sgdw, lion, muon, ...")
       ->capture_default_str();
+  verb->add_option("--device", request->device, "where to compute")->capture_default_str();
+  verb->add_option("--dtype", request->dtype, "f32 on a CPU and bf16 on a GPU when absent");
   verb->add_option("--steps", request->steps, "timed steps; 0: a few seconds' worth")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();

@@ -33,9 +33,11 @@ int run_bench_kernels(const BenchKernelsRequest& request);
 
 struct BenchTrainRequest {
   std::string name;
-  std::string scheme = "pre-ln";
+  std::string scheme;  // empty: the case's
   std::string optimizer = "adamw";
-  int steps = 0;  // 0: as many as fill a few seconds
+  std::string device = "cpu";
+  std::string dtype;  // empty: f32 on a CPU, bf16 on a GPU
+  int steps = 0;      // 0: as many as fill a few seconds
   int threads = 0;
   bool profile = false;
   bool json = false;

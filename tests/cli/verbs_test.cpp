@@ -107,8 +107,14 @@ TEST(Cli, CheckAsJson) {
 TEST(Cli, BenchTrainAsJson) {
   const Outcome outcome = run_norma("bench train --case gpt-d128 --steps 2 --json");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  for (const char* key :
-       {"ms_step", "tokens_per_s", "gflops", "gemm_peak_gflops", "efficiency", "loss"}) {
+  for (const char* key : {"ms_step",
+                          "tokens_per_s",
+                          "gflops",
+                          "gemm_peak_gflops",
+                          "efficiency",
+                          "peak_memory_bytes",
+                          "first_step_seconds",
+                          "loss"}) {
     EXPECT_TRUE(has(outcome.out, say("\"", key, "\":")));
   }
 }
