@@ -3,19 +3,18 @@
 // that of the formula in ops/attention.h; nothing in it is stored but what is named `stored`.
 #include "norma/kernels/cuda/cudnn_attention.h"
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <optional>
 #include <vector>
 
-#include "norma/device/device.h"
 #include "norma/kernels/cuda/cudnn_graph.h"
 
 namespace norma::kernels {
 
 namespace {
 
-using cudnn::Four;
 using cudnn::Graph;
 using cudnn::Layout;
 using cudnn::Plan;
@@ -194,42 +193,25 @@ Slice backward_slice(const AttentionShape& s) {
   return {1, largest_part(s.heads, heads, s.heads / s.kv_heads)};
 }
 
-/// Memory that plans may use one after the other, as everything runs on one stream. What a plan was
-/// given stays valid: a captured step has the address.
-void* workspace(std::int64_t bytes) {
-  static void* memory = nullptr;
-  static std::int64_t size = 0;
-  if (bytes > size) {
-    memory = device::allocate(static_cast<std::size_t>(bytes));
-    size = bytes;
-  }
-  return memory;
-}
-
-struct Ready {
-  Plan plan;
-  void* memory;
-};
 using Key = std::vector<Index>;
 Key key_of(const AttentionShape& s, std::initializer_list<Rows<const Bf16>> all) {
   Key key{s.batch, s.queries, s.heads, s.kv_heads, s.head_width, s.causal ? 1 : 0};
   for (const Rows<const Bf16>& rows : all) key.push_back(rows.stride);
   return key;
 }
+using Plans = std::map<Key, std::optional<Plan>>;
 /// The plan of a shape, made at its first use; null where cuDNN has none, which is remembered.
 template <class F>
-const Ready* ready(std::map<Key, std::optional<Ready>>& plans, const Key& key, F&& make) {
-  const auto known = plans.find(key);
-  if (known != plans.end()) return known->second ? &*known->second : nullptr;
-  std::optional<Ready>& place = plans[key];
-  try {
-    Plan plan = make();
-    void* const memory = workspace(plan.workspace_bytes());
-    place.emplace(Ready{std::move(plan), memory});
-  } catch (const cudnn::Refusal&) {
-    return nullptr;
+const Plan* plan_of(Plans& plans, const Key& key, F&& make) {
+  const auto [place, fresh] = plans.try_emplace(key);
+  if (fresh) {
+    try {
+      place->second = make();
+    } catch (const cudnn::Refusal&) {
+      return nullptr;
+    }
   }
-  return &*place;
+  return place->second ? &*place->second : nullptr;
 }
 
 template <class T>
@@ -240,13 +222,13 @@ void* address(Rows<T> rows, Index row, Index column) {
 }  // namespace
 
 bool cudnn_attention(const AttentionForward<Bf16>& a) {
-  static auto* const kPlans = new std::map<Key, std::optional<Ready>>;
+  static auto* const kPlans = new Plans;  // never destroyed: the driver may be gone
   const AttentionShape& s = a.shape;
   if (!is_plain(s) || !is_aligned({a.q, a.k, a.v, a.o})) return false;
   const Slice whole{s.batch, s.heads};
-  const Ready* const ready_plan =
-      ready(*kPlans, key_of(s, {a.q, a.k, a.v, a.o}), [&] { return forward_plan(a, whole); });
-  if (ready_plan == nullptr) return false;
+  const Plan* const plan =
+      plan_of(*kPlans, key_of(s, {a.q, a.k, a.v, a.o}), [&] { return forward_plan(a, whole); });
+  if (plan == nullptr) return false;
   auto scale = static_cast<float>(s.uniform_factor);
   float lowest = std::numeric_limits<float>::lowest();
   void* const addresses[] = {address(a.q, 0, 0),
@@ -256,22 +238,22 @@ bool cudnn_attention(const AttentionForward<Bf16>& a) {
                              a.lse,
                              &scale,
                              &lowest};
-  ready_plan->plan.execute(addresses, ready_plan->memory);
+  plan->execute(addresses);
   return true;
 }
 
 bool cudnn_attention(const AttentionBackward<Bf16>& a) {
-  static auto* const kPlans = new std::map<Key, std::optional<Ready>>;
+  static auto* const kPlans = new Plans;  // never destroyed: the driver may be gone
   const AttentionShape& s = a.shape;
   const bool all_set = a.dq && a.dk && a.dv && a.dq_into == Into::set && a.dk_into == Into::set &&
                        a.dv_into == Into::set && a.dhead_factor == nullptr;
   if (!all_set || !is_plain(s)) return false;
   if (!is_aligned({a.q, a.k, a.v, a.o, a.dout, a.dq, a.dk, a.dv})) return false;
   const Slice slice = backward_slice(s);
-  const Ready* const ready_plan = ready(*kPlans,
-                                        key_of(s, {a.q, a.k, a.v, a.o, a.dout, a.dq, a.dk, a.dv}),
-                                        [&] { return backward_plan(a, slice); });
-  if (ready_plan == nullptr) return false;
+  const Plan* const plan = plan_of(*kPlans,
+                                   key_of(s, {a.q, a.k, a.v, a.o, a.dout, a.dq, a.dk, a.dv}),
+                                   [&] { return backward_plan(a, slice); });
+  if (plan == nullptr) return false;
   auto scale = static_cast<float>(s.uniform_factor);
   float one = 1;
   float lowest = std::numeric_limits<float>::lowest();
@@ -294,7 +276,7 @@ bool cudnn_attention(const AttentionBackward<Bf16>& a) {
                                  &scale,
                                  &one,
                                  &lowest};
-      ready_plan->plan.execute(addresses, ready_plan->memory);
+      plan->execute(addresses);
     }
   }
   return true;

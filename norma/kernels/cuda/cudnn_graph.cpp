@@ -5,6 +5,7 @@
 
 #include "norma/base/text.h"
 #include "norma/device/cuda/runtime.h"
+#include "norma/device/device.h"
 
 namespace norma::kernels::cudnn {
 
@@ -34,6 +35,18 @@ cudnnHandle_t handle() {
 }
 
 constexpr std::int64_t kAlignment = 16;
+
+/// Memory that plans use one after the other, as everything runs on one stream. What a plan was
+/// given stays valid when a later one needs more: a captured step has the address.
+void* workspace(std::int64_t bytes) {
+  static void* memory = nullptr;
+  static std::int64_t size = 0;
+  if (bytes > size) {
+    memory = device::allocate(static_cast<std::size_t>(bytes));
+    size = bytes;
+  }
+  return memory;
+}
 
 }  // namespace
 
@@ -169,7 +182,8 @@ bool repeats(const Descriptor& config) {
                                         CUDNN_TYPE_NUMERICAL_NOTE,
                                         CUDNN_NUMERICAL_NOTE_TYPE_COUNT,
                                         notes);
-  const auto* const end = notes + std::min<std::int64_t>(count, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+  cudnnBackendNumericalNote_t* const end =
+      notes + std::min<std::int64_t>(count, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
   return std::find(notes, end, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) == end;
 }
 
@@ -211,9 +225,10 @@ Plan Graph::plan() && {
       plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle());
       plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
       plan.finalize();
+      std::int64_t bytes = 0;
+      plan.get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &bytes);
       Plan made;
-      plan.get(
-          CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &made.workspace_bytes_);
+      made.workspace_ = workspace(bytes);
       made.parts_ = std::move(parts_);
       made.parts_.push_back(std::move(graph));
       made.parts_.push_back(std::move(config));
@@ -227,7 +242,7 @@ Plan Graph::plan() && {
   throw Refusal(last);
 }
 
-void Plan::execute(std::span<void* const> addresses, void* workspace) const {
+void Plan::execute(std::span<void* const> addresses) const {
   std::vector<std::int64_t> names;
   std::vector<void*> pointers;
   for (std::size_t i = 0; i < stored_.size(); ++i) {
@@ -240,7 +255,7 @@ void Plan::execute(std::span<void* const> addresses, void* workspace) const {
       CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, std::span<const std::int64_t>(names));
   pack.set(
       CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, std::span<void* const>(pointers));
-  pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace_);
   pack.finalize();
   check(cudnnBackendExecute(handle(), parts_.back().raw(), pack.raw()), "running a graph");
 }

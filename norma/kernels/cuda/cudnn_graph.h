@@ -63,15 +63,14 @@ class Descriptor {
 /// A graph that cuDNN knows how to run.
 class Plan {
  public:
-  std::int64_t workspace_bytes() const { return workspace_bytes_; }
   /// Queued. addresses[i] belongs to the tensor that was made i-th; tensors in between have none.
-  void execute(std::span<void* const> addresses, void* workspace) const;
+  void execute(std::span<void* const> addresses) const;
 
  private:
   friend class Graph;
   std::vector<Descriptor> parts_;  // in the order in which they were made; the plan is the last
   std::vector<bool> stored_;
-  std::int64_t workspace_bytes_ = 0;
+  void* workspace_ = nullptr;
 };
 
 using Four = std::array<std::int64_t, 4>;
