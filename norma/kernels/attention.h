@@ -25,9 +25,10 @@ struct AttentionShape {
   bool log_length;              // multiply a row's logits by ln(number of visible keys)
   double softcap;               // 0: none
   const std::int32_t* lengths;  // (batch) valid tokens, or null: all
+  double uniform_factor;  // the head factor where it is known to be that of every head, else 0
 
   /// Keys that query i of sequence b sees: [0, visible). 0 for a padded query.
-  Index visible(Index b, Index i) const {
+  constexpr Index visible(Index b, Index i) const {
     const Index valid = lengths == nullptr ? keys : static_cast<Index>(lengths[b]);
     const Index at = keys - queries + i;
     if (at >= valid && lengths != nullptr) return 0;
@@ -42,10 +43,10 @@ struct AttentionShape {
 template <class T>
 struct AttentionForward {
   AttentionShape shape;
-  Rows<const T> q;       // (batch · queries, heads · head_width)
-  Rows<const T> k, v;    // (batch · key_rows, kv_heads · head_width)
+  Rows<const T> q;             // (batch · queries, heads · head_width)
+  Rows<const T> k, v;          // (batch · key_rows, kv_heads · head_width)
   const Wide<T>* head_factor;  // (heads)
-  Rows<T> o;             // like q
+  Rows<T> o;                   // like q
   Wide<T>* lse;                // (batch, heads, queries): log of the softmax's denominator
   Wide<T>* scratch;            // Cpu: forward_scratch() per thread
 };
@@ -70,7 +71,7 @@ struct AttentionBackward {
   Rows<T> dv;
   Into dv_into;
   Wide<T>* dhead_factor;  // (batch, heads): one sum per sequence and head; null: not wanted
-  Wide<T>* scratch;       // Cpu: backward_scratch() per thread
+  Wide<T>* scratch;       // Cpu: backward_scratch() per thread; Cuda: backward_scratch_on_gpu()
 };
 template <class T>
 void run(Ref, const AttentionBackward<T>& a);
@@ -81,13 +82,17 @@ void run(Cuda, const AttentionBackward<T>& a);
 /// Elements of scratch that each thread of the Cpu kernels needs.
 Index forward_scratch(const AttentionShape& shape);
 Index backward_scratch(const AttentionShape& shape);
+/// Elements that the Cuda kernels need in all: two for each query of each head.
+constexpr Index backward_scratch_on_gpu(const AttentionShape& shape) {
+  return 2 * shape.batch * shape.heads * shape.queries;
+}
 
 /// head_factor_h = scale · temperature_h · log_scale_h; see ops/attention.h.
 template <class T>
 struct HeadFactorForward {
   Index heads;
   double scale;
-  bool exponential;      // temperature = exp(min(stored, ln 100)) instead of the stored value
+  bool exponential;            // temperature = exp(min(stored, ln 100)) instead of the stored value
   const Wide<T>* temperature;  // (1) or (heads), or null: 1
   Index temperatures;
   const Wide<T>* log_scale;  // (heads), or null: 1

@@ -12,12 +12,17 @@ namespace {
 
 constexpr std::string_view kOp = "attention";
 
+bool on_gpu(const Tensor& tensor) { return tensor.device.kind == DeviceKind::cuda; }
+
 void check_lengths(Var lengths, Index batch, Index keys) {
   if (!lengths) return;
   if (lengths.dtype() != DType::i32) {
     throw RequestError(say(kOp, ": lengths must be i32, got ", name_of(lengths.dtype()), "."));
   }
   require_shape(kOp, "lengths", lengths, {batch});
+  // The GPU's memory is not read here: a step is queued, not waited for. Who brought the lengths
+  // there has seen them.
+  if (on_gpu(lengths.value())) return;
   const auto* values = elements<const std::int32_t>(lengths);
   for (Index b = 0; b < batch; ++b) {
     if (values[b] < 0 || values[b] > keys) {
@@ -25,6 +30,10 @@ void check_lengths(Var lengths, Index batch, Index keys) {
           kOp, ": lengths must lie in [0, ", keys, "], got ", values[b], " for sequence ", b, "."));
     }
   }
+}
+
+double scale_of(const AttentionSpec& spec, Index width) {
+  return spec.scale == 0 ? 1 / std::sqrt(static_cast<double>(width)) : spec.scale;
 }
 
 /// All checks of the inputs; the sizes that the kernels need.
@@ -89,7 +98,8 @@ kernels::AttentionShape shape_of(
           .causal = spec.mask == Mask::causal,
           .log_length = spec.log_length,
           .softcap = spec.softcap,
-          .lengths = elements<const std::int32_t>(extras.lengths)};
+          .lengths = elements<const std::int32_t>(extras.lengths),
+          .uniform_factor = extras.temperature || extras.log_scale ? 0 : scale_of(spec, width)};
 }
 
 template <class T>
@@ -97,9 +107,8 @@ kernels::HeadFactorForward<T> head_factor(const AttentionSpec& spec,
                                           const AttentionExtras& extras,
                                           Index width,
                                           const Tensor& factor) {
-  const double plain = 1 / std::sqrt(static_cast<double>(width));
   return {.heads = spec.heads,
-          .scale = spec.scale == 0 ? plain : spec.scale,
+          .scale = scale_of(spec, width),
           .exponential = spec.temperature_kind == Temperature::exponential,
           .temperature = elements<const Wide<T>>(extras.temperature),
           .temperatures = extras.temperature ? extras.temperature.shape()[0] : 0,
@@ -116,11 +125,12 @@ Var attention(Var q, Var k, Var v, AttentionSpec spec, AttentionExtras extras) {
   const Tensor lse = tape.saved({shape.batch, shape.heads, shape.queries}, wide(q.dtype()));
   const Tensor factor = tape.saved({shape.heads}, wide(q.dtype()));
   {
-    const Scratch scratch =
-        tape.scratch({thread_count(), kernels::forward_scratch(shape)}, wide(q.dtype()));
+    const Scratch scratch = tape.scratch(
+        on_gpu(q.value()) ? Shape{1} : Shape{thread_count(), kernels::forward_scratch(shape)},
+        wide(q.dtype()));
     dispatch(kOp, q.value(), [&](auto who, auto zero) {
       using T = decltype(zero);
-      kernels::run(kernels::Ref{}, head_factor<T>(spec, extras, shape.head_width, factor));
+      kernels::run(kernels::few(who), head_factor<T>(spec, extras, shape.head_width, factor));
       kernels::run(who,
                    kernels::AttentionForward<T>{.shape = shape,
                                                 .q = rows<const T>(q),
@@ -143,7 +153,9 @@ Var attention(Var q, Var k, Var v, AttentionSpec spec, AttentionExtras extras) {
     const bool factor_wanted = dtemperature || dlog_scale;
     const Scratch dfactor = b.scratch({shape.batch, shape.heads}, wide(dout.dtype));
     const Scratch scratch =
-        b.scratch({thread_count(), kernels::backward_scratch(shape)}, wide(dout.dtype));
+        b.scratch(on_gpu(dout) ? Shape{kernels::backward_scratch_on_gpu(shape)}
+                               : Shape{thread_count(), kernels::backward_scratch(shape)},
+                  wide(dout.dtype));
     dispatch(kOp, dout, [&](auto who, auto zero) {
       using T = decltype(zero);
       Wide<T>* dfactors = elements<Wide<T>>(dfactor.tensor());
@@ -165,7 +177,7 @@ Var attention(Var q, Var k, Var v, AttentionSpec spec, AttentionExtras extras) {
                                                  .dhead_factor = factor_wanted ? dfactors : nullptr,
                                                  .scratch = elements<Wide<T>>(scratch.tensor())});
       if (!factor_wanted) return;
-      kernels::run(kernels::Ref{},
+      kernels::run(kernels::few(who),
                    kernels::HeadFactorBackward<T>{
                        .forward = head_factor<T>(spec, extras, shape.head_width, factor),
                        .batch = shape.batch,
