@@ -9,7 +9,7 @@ namespace norma {
 
 Decoder::Decoder(Gpt& model, Index samples)
     : model_(model),
-      cache_(model.spec(), samples, model.params().values().dtype),
+      cache_(model.spec(), samples, model.params().dtype()),
       pass_ids_({samples, model.spec().context}, DType::i32),
       window_(static_cast<std::size_t>(samples * model.spec().context)) {}
 

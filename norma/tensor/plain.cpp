@@ -72,13 +72,20 @@ device::Matrix matrix(const Tensor& tensor) {
 
 /// The same numbers in fresh, contiguous memory of the CPU, still in their type.
 OwnedTensor brought_home(const Tensor& from) {
+  OwnedTensor home(from.shape, from.dtype);
+  if (from.contiguous()) {
+    device::copy_out(home.tensor.data, from.data, home.tensor.bytes());
+    return home;
+  }
   OwnedTensor packed(from.shape, from.dtype, from.device);
   device::put(matrix(from), matrix(packed.tensor));
-  OwnedTensor home(from.shape, from.dtype);
   device::copy_out(home.tensor.data, packed.tensor.data, home.tensor.bytes());
   return home;
 }
 void send(const Tensor& from, const Tensor& to) {
+  if (from.contiguous() && to.contiguous() && from.dtype == to.dtype) {
+    return device::copy_in(to.data, from.data, to.bytes());
+  }
   OwnedTensor packed(from.shape, from.dtype);
   convert(from, packed.tensor);
   OwnedTensor there(from.shape, from.dtype, to.device);

@@ -91,8 +91,8 @@ void release(void* memory) noexcept { cudaFree(memory); }
 void synchronize() { check(cudaStreamSynchronize(stream()), "waiting for the GPU"); }
 
 void copy_in(void* to, const void* host, std::size_t bytes) {
+  // From pageable memory, CUDA has taken its own copy when the call returns.
   check(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, stream()), "copying to the GPU");
-  synchronize();
 }
 
 void copy_out(void* host, const void* from, std::size_t bytes) {
