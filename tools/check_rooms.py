@@ -27,7 +27,7 @@ MAY = {  # room: rooms it may include (itself is always allowed)
     "models": "base tensor autograd ops nn",
     "generate": "base text tensor autograd models",
     "exchange": "base io text tensor autograd ops nn models",
-    "optim": "base tensor kernels nn",
+    "optim": "base device tensor kernels nn",
     "data": "base io text tensor",
     "train": "base io text tensor autograd ops nn models generate data optim",
 }

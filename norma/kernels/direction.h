@@ -17,13 +17,16 @@ struct MomentumDirection {
   T* m;
   T* u;
   Index count;
-  double grad_scale;
+  const MoveRule* rule;
   double beta;
   bool nesterov;
+  const double* clip = nullptr;
 };
 template <class T>
 void run(Ref, const MomentumDirection<T>& a);
 void run(Cpu, const MomentumDirection<float>& a);
+template <class T>
+void run(Cuda, const MomentumDirection<T>& a);
 
 /// The moments of Adam and its ratio u = m̂ / (√v̂ + eps). Of the rule, lr, decay and coupled are
 /// not used.
@@ -34,11 +37,14 @@ struct AdamDirection {
   T* v;
   T* u;
   Index count;
-  AdamRule rule;
+  const AdamRule* rule;
+  const double* clip = nullptr;
 };
 template <class T>
 void run(Ref, const AdamDirection<T>& a);
 void run(Cpu, const AdamDirection<float>& a);
+template <class T>
+void run(Cuda, const AdamDirection<T>& a);
 
 /// w −= decay·w + factor·u; with caution w decays only where u·w ≥ 0.
 template <class T>
@@ -46,13 +52,15 @@ struct DirectionStep {
   T* w;
   const T* u;
   Index count;
-  double factor;
-  double decay;
+  const MoveRule* rule;
   bool cautious;
+  Bf16* copy = nullptr;
 };
 template <class T>
 void run(Ref, const DirectionStep<T>& a);
 void run(Cpu, const DirectionStep<float>& a);
+template <class T>
+void run(Cuda, const DirectionStep<T>& a);
 
 /// One iteration of Newton–Schulz: X ← a·X + (b·A + c·A²)·X with A = X·Xᵀ.
 struct Quintic {
@@ -62,7 +70,8 @@ struct Quintic {
 };
 
 /// x (rows, cols) → nearly orthogonal, in place: x /= safety·|x|_F + floor, then one iteration for
-/// every quintic. For rows > cols the same is done from the right, as if x were transposed.
+/// every quintic. For rows > cols the same is done from the right, as if x were transposed. On a
+/// GPU `coarse` multiplies in bf16, on the tensor cores.
 template <class T>
 struct Orthogonalize {
   static constexpr std::size_t kMostSteps = 16;
@@ -75,6 +84,8 @@ struct Orthogonalize {
   double floor;
   T* scratch;        // (orthogonalize_scratch(rows, cols))
   double* partials;  // (norm_pieces(rows·cols))
+  double* factor;    // scratch
+  bool coarse = false;
 };
 constexpr Index orthogonalize_scratch(Index rows, Index cols) {
   const Index side = rows < cols ? rows : cols;
@@ -83,6 +94,8 @@ constexpr Index orthogonalize_scratch(Index rows, Index cols) {
 template <class T>
 void run(Ref, const Orthogonalize<T>& a);
 void run(Cpu, const Orthogonalize<float>& a);
+template <class T>
+void run(Cuda, const Orthogonalize<T>& a);
 
 /// One round of power iteration for the largest singular value: u = W·v/|·|, v = Wᵀ·u/|·|, and
 /// sigma = |Wᵀ·u|. v (cols) is kept between calls.
@@ -98,5 +111,7 @@ struct PowerIteration {
 template <class T>
 void run(Ref, const PowerIteration<T>& a);
 void run(Cpu, const PowerIteration<float>& a);
+template <class T>
+void run(Cuda, const PowerIteration<T>& a);
 
 }  // namespace norma::kernels

@@ -20,14 +20,7 @@ struct SquaredNorm {
 template <class T>
 void run(Ref, const SquaredNorm<T>& a);
 void run(Cpu, const SquaredNorm<float>& a);
-
-/// |x|² of a span; partials as in SquaredNorm.
-template <class Who, class T>
-double squared_norm(Who who, const T* x, Index count, double* partials) {
-  run(who, SquaredNorm<T>{x, count, partials});
-  double sum = 0;
-  for (Index piece = 0; piece < norm_pieces(count); ++piece) sum += partials[piece];
-  return sum;
-}
+template <class T>
+void run(Cuda, const SquaredNorm<T>& a);
 
 }  // namespace norma::kernels

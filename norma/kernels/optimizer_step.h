@@ -2,10 +2,16 @@
 // formulas is docs/optimizers.md. In all rules the gradient is first multiplied by `grad_scale`,
 // and `decay` is what is decoupled: w loses decay·w (the learning rate is already in it), while
 // `coupled` is added to the gradient as coupled·w.
+//
+// Rules lie in memory that the kernel can reach: on a GPU a step is recorded once and replayed with
+// other numbers. So does `clip`, a second factor of the gradient (null: 1). Where `copy` is not
+// null, kernels on the GPU also write the new weights there in bf16.
 #pragma once
 
+#include "norma/base/bf16.h"
 #include "norma/base/types.h"
 #include "norma/kernels/exec.h"
+#include "norma/kernels/host_device.h"
 
 namespace norma::kernels {
 
@@ -92,6 +98,17 @@ struct SignRule {
   double momentum;
 };
 
+/// A whole matrix along a direction u: w −= decay·w + factor·u.
+struct MoveRule {
+  double grad_scale;
+  double lr;
+  double factor;
+  double decay;
+};
+
+/// The factor in memory; 1 where there is none.
+NORMA_BOTH inline double factor_at(const double* factor) { return factor == nullptr ? 1 : *factor; }
+
 /// One step of a span. Where vectors are kept, and for lazy rows, the span is one matrix; else it
 /// is one row of all elements.
 template <class T, class Rule>
@@ -102,10 +119,12 @@ struct ElementStep {
   T* second;
   Index rows;
   Index cols;
-  Rule rule;
+  const Rule* rule;
   Keep keep;
   bool lazy_rows;  // a row without gradient rests, and so do its states and its decay
   T* partials;     // (RowChunks(rows).count, cols) where columns are kept
+  const double* clip = nullptr;
+  Bf16* copy = nullptr;
 };
 /// Ref computes in double and rounds what it stores.
 template <class T, class Rule>
@@ -114,6 +133,9 @@ void run(Ref, const ElementStep<T, Rule>& a);
 /// thread count.
 template <class Rule>
 void run(Cpu, const ElementStep<float, Rule>& a);
+/// In f32; rows are normalized in the same pass, kept columns cost a second one.
+template <class T, class Rule>
+void run(Cuda, const ElementStep<T, Rule>& a);
 
 /// partials[p] = number of elements of piece p (of kNormPiece) whose coming step agrees in sign
 /// with the gradient: s·g > 0. Changes nothing.
@@ -123,11 +145,14 @@ struct SgdAgreement {
   const T* g;
   const T* b;  // null without momentum
   Index count;
-  SgdRule rule;
+  const SgdRule* rule;
   double* partials;
+  const double* clip = nullptr;
 };
 template <class T>
 void run(Ref, const SgdAgreement<T>& a);
 void run(Cpu, const SgdAgreement<float>& a);
+template <class T>
+void run(Cuda, const SgdAgreement<T>& a);
 
 }  // namespace norma::kernels

@@ -7,7 +7,7 @@
 
 #include "norma/kernels/direction.h"
 #include "norma/kernels/gemm.h"
-#include "norma/kernels/optimizer.h"
+#include "norma/kernels/sum_work.h"
 
 namespace norma::kernels {
 
@@ -20,9 +20,12 @@ void orthogonalize(Who who, const Orthogonalize<T>& a) {
   T* polynomial = square + side * side;
   T* next = polynomial + side * side;
   T* x = a.x;
-  const double norm = std::sqrt(squared_norm(who, x, count, a.partials));
-  const auto inverse = static_cast<T>(1 / (a.safety * norm + a.floor));
-  for (Index i = 0; i < count; ++i) x[i] *= inverse;
+  squares_then(who,
+               static_cast<const T*>(x),
+               count,
+               a.partials,
+               InverseNorm{.safety = a.safety, .floor = a.floor, .factor = a.factor});
+  run(who, ScaleBy<T>{x, count, a.factor});
   for (Index step = 0; step < a.steps; ++step) {
     const Quintic& q = a.quintics[static_cast<std::size_t>(step)];
     // A = X·Xᵀ, or Xᵀ·X for a tall matrix: the smaller of the two.

@@ -16,18 +16,21 @@ struct KeepVectors {
   Index cols;
   Keep keep;
   T* partials;  // (RowChunks(rows).count, cols) where columns are kept
+  Bf16* copy = nullptr;
 };
 template <class T>
 void run(Ref, const KeepVectors<T>& a);
 void run(Cpu, const KeepVectors<float>& a);
+template <class T>
+void run(Cuda, const KeepVectors<T>& a);
 
 /// Which vectors of a matrix, and where.
 struct VectorLayout {
   Index rows;
   Index cols;
   bool columns;
-  Index vectors() const { return columns ? cols : rows; }
-  Index length() const { return columns ? rows : cols; }
+  constexpr Index vectors() const { return columns ? cols : rows; }
+  constexpr Index length() const { return columns ? rows : cols; }
 };
 
 /// g_k −= w_k·⟨w_k, g_k⟩ / ⟨w_k, w_k⟩: what of a gradient is tangent to the sphere.
@@ -40,6 +43,8 @@ struct TangentProject {
 template <class T>
 void run(Ref, const TangentProject<T>& a);
 void run(Cpu, const TangentProject<float>& a);
+template <class T>
+void run(Cuda, const TangentProject<T>& a);
 
 /// From unit vectors w and candidates w̃ (in `w`): t = w̃ − ⟨w, w̃⟩·w, φ = atan2(|t|, ⟨w, w̃⟩);
 /// where φ > cap the new vector is cos(cap)·w + sin(cap)·t/|t|, else w̃/|w̃|.
@@ -49,16 +54,27 @@ struct AngularCap {
   T* w;
   VectorLayout layout;
   double cap;
+  Bf16* copy = nullptr;
 };
 template <class T>
 void run(Ref, const AngularCap<T>& a);
 void run(Cpu, const AngularCap<float>& a);
+template <class T>
+void run(Cuda, const AngularCap<T>& a);
 
 /// Riemannian Adam on a product of spheres; every vector has one second moment:
 ///   w /= |w|;  r = g − w⟨w, g⟩;  m = β1·m + (1−β1)·r;  v = β2·v + (1−β2)·|r|²
 ///   δ = (m / (1−β1^t)) / (√(v / (1−β2^t)) + eps)
 ///   w' = (w − lr·δ)/|·|, or on the geodesic: cos φ·w − sin φ·δ/|δ|, φ = lr·|δ|
 ///   m' = m − w'⟨w', m⟩, or transported in parallel along the geodesic from w to w'
+struct SphereRule {
+  double grad_scale;
+  double lr;
+  double beta1;
+  double beta2;
+  double eps;
+  Index t;  // from 1
+};
 template <class T>
 struct SphereAdam {
   T* w;
@@ -66,19 +82,18 @@ struct SphereAdam {
   T* m;
   T* v;  // (vectors)
   VectorLayout layout;
-  double grad_scale;
-  double lr;
-  double beta1;
-  double beta2;
-  double eps;
-  Index t;
+  const SphereRule* rule;
   bool geodesic;  // how w moves
   bool parallel;  // how m follows
   bool lazy;      // vectors without gradient rest
+  const double* clip = nullptr;
+  Bf16* copy = nullptr;
 };
 template <class T>
 void run(Ref, const SphereAdam<T>& a);
 void run(Cpu, const SphereAdam<float>& a);
+template <class T>
+void run(Cuda, const SphereAdam<T>& a);
 
 /// ν_k = β2·ν_k + (1−β2)·mean(o_k²);  o_k /= √max(ν_k, 1e-10).
 template <class T>
@@ -91,6 +106,8 @@ struct NormalizeDirection {
 template <class T>
 void run(Ref, const NormalizeDirection<T>& a);
 void run(Cpu, const NormalizeDirection<float>& a);
+template <class T>
+void run(Cuda, const NormalizeDirection<T>& a);
 
 /// Where |g_k| > clip·max(|w_k|, 1e-3), g_k shrinks to that length. clipped[k] is 1 there, else 0.
 template <class T>
@@ -104,9 +121,16 @@ struct AdaptiveClip {
 template <class T>
 void run(Ref, const AdaptiveClip<T>& a);
 void run(Cpu, const AdaptiveClip<float>& a);
+template <class T>
+void run(Cuda, const AdaptiveClip<T>& a);
+
+/// Who measures: what is seldom asked for has plain loops alone on the CPU.
+constexpr Ref measuring(Ref) { return {}; }
+constexpr Ref measuring(Cpu) { return {}; }
+constexpr Cuda measuring(Cuda) { return {}; }
 
 /// angles[k] = 2·asin(|ŵ_k − ŵ'_k| / 2), in double whatever T is; 0 where a vector is zero.
-/// For measurements: plain loops.
+/// For measurements: plain loops on the CPU.
 template <class T>
 struct VectorAngles {
   const T* before;
@@ -116,8 +140,10 @@ struct VectorAngles {
 };
 template <class T>
 void run(Ref, const VectorAngles<T>& a);
+template <class T>
+void run(Cuda, const VectorAngles<T>& a);
 
-/// worst = the largest | |w_k| − 1 |, in double. For measurements: plain loops.
+/// worst = the largest | |w_k| − 1 |, in double. For measurements: plain loops on the CPU.
 template <class T>
 struct UnitError {
   const T* w;
@@ -126,5 +152,7 @@ struct UnitError {
 };
 template <class T>
 void run(Ref, const UnitError<T>& a);
+template <class T>
+void run(Cuda, const UnitError<T>& a);
 
 }  // namespace norma::kernels

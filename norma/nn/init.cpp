@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "norma/base/rng.h"
+#include "norma/tensor/buffer.h"
 #include "norma/tensor/plain.h"
 
 namespace norma {
@@ -116,21 +117,36 @@ void set_to_row_lengths(const Tensor& magnitude, const Tensor& weight) {
   }
 }
 
+/// f(the tensor, on the host); what it wrote goes back at once.
+template <class F>
+void on_host(const Tensor& tensor, F&& f) {
+  if (tensor.device.kind == DeviceKind::cpu) return f(tensor);
+  const OwnedTensor home(tensor.shape, tensor.dtype);
+  copy(tensor, home.tensor);
+  f(home.tensor);
+  copy(home.tensor, tensor);
+}
+
 }  // namespace
 
 void init_params(ParamStore& params, const InitSpec& spec) {
   for (const Param& param : params.params()) {
-    const Tensor value = params.value(param);
     if (param.shape.rank() == 1 && !is_table(param.tags.kind)) {
-      fill(value, param.start);
+      fill(params.value(param), param.start);
     } else {
-      draw_matrix(value, draw_of(param, spec), {spec.seed, hash_of(param.name)});
+      on_host(params.value(param), [&](const Tensor& value) {
+        draw_matrix(value, draw_of(param, spec), {spec.seed, hash_of(param.name)});
+      });
     }
   }
   for (const Param& param : params.params()) {
     if (param.tags.kind != ParamClass::magnitude) continue;
-    set_to_row_lengths(params.value(param), params.value(matrix_of(params, param)));
+    on_host(params.value(matrix_of(params, param)), [&](const Tensor& weight) {
+      on_host(params.value(param),
+              [&](const Tensor& magnitude) { set_to_row_lengths(magnitude, weight); });
+    });
   }
+  params.refresh_copies();
 }
 
 }  // namespace norma

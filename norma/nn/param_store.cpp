@@ -61,35 +61,61 @@ std::size_t ParamStore::add_fused(std::span<const ParamSpec> parts) {
   return leaf;
 }
 
-void ParamStore::allocate(DType dtype, Device device) {
+void ParamStore::allocate(DType dtype, Device device, Masters masters) {
   if (params_.empty()) throw Error("there are no parameters to allocate.");
   dtype_ = dtype;
-  const std::size_t bytes = static_cast<std::size_t>(total_) * size_of(dtype);
-  values_ = Buffer(bytes, device);
-  grads_ = Buffer(bytes, device);
+  masters_ = masters;
+  const auto elements = static_cast<std::size_t>(total_);
+  values_ = Buffer(elements * size_of(wide(dtype)), device);
+  grads_ = Buffer(elements * size_of(wide(dtype)), device);
+  if (dtype == DType::bf16) copies_ = Buffer(elements * size_of(dtype), device);
   leaves_.resize(leaf_shapes_.size());
   for (std::size_t i = params_.size(); i-- > 0;) {
     // Walking backwards, the last write for a leaf is its first part: where the leaf begins.
     const Param& param = params_[i];
     Leaf& leaf = leaves_[param.leaf];
-    leaf.value = part(values_, param);
-    leaf.grad = part(grads_, param);
+    const bool copied = dtype == DType::bf16 && param.shape.rank() > 1;
+    leaf.value = part(copied ? copies_ : values_, param, copied ? dtype : wide(dtype));
+    leaf.grad = grad(param);
   }
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
-    leaves_[i].value = Tensor(leaves_[i].value.data, leaf_shapes_[i], dtype, device);
-    leaves_[i].grad = Tensor(leaves_[i].grad.data, leaf_shapes_[i], dtype, device);
+    Leaf& leaf = leaves_[i];
+    leaf.value = Tensor(leaf.value.data, leaf_shapes_[i], leaf.value.dtype, device);
+    leaf.grad = Tensor(leaf.grad.data, leaf_shapes_[i], leaf.grad.dtype, device);
   }
 }
 
-Tensor ParamStore::part(const Buffer& buffer, const Param& param) const {
-  return Tensor(buffer.data() + static_cast<std::size_t>(param.offset) * size_of(dtype_),
+Tensor ParamStore::part(const Buffer& buffer, const Param& param, DType dtype) {
+  return Tensor(buffer.data() + static_cast<std::size_t>(param.offset) * size_of(dtype),
                 param.shape,
-                dtype_,
+                dtype,
                 buffer.device());
 }
 
-Tensor ParamStore::flat(const Buffer& buffer) const {
-  return Tensor(buffer.data(), {total_}, dtype_, buffer.device());
+Tensor ParamStore::flat(const Buffer& buffer, DType dtype) const {
+  return Tensor(buffer.data(), {total_}, dtype, buffer.device());
+}
+
+Tensor ParamStore::copies() const {
+  return copies_.data() == nullptr ? Tensor() : flat(copies_, dtype_);
+}
+
+void ParamStore::refresh_copies() {
+  if (copies_.data() == nullptr) return;
+  convert(values(), copies());
+  if (masters_ == Masters::none) round_values();
+}
+
+void ParamStore::finish_step() {
+  if (copies_.data() == nullptr) return;
+  if (device().kind == DeviceKind::cpu) convert(values(), copies());
+  if (masters_ == Masters::none) round_values();
+}
+
+void ParamStore::round_values() {
+  for (const Param& param : params_) {
+    if (param.shape.rank() > 1) convert(part(copies_, param, dtype_), value(param));
+  }
 }
 
 const Param& ParamStore::find(const std::string& name) const {

@@ -35,7 +35,7 @@ void AngleMeter::before(const ParamStore& params) {
   const Tensor values = params.values();
   if (values_.tensor.count() != values.count() || values_.tensor.dtype != values.dtype ||
       values_.tensor.data == nullptr) {
-    values_ = OwnedTensor(values.shape, values.dtype);
+    values_ = OwnedTensor(values.shape, values.dtype, values.device);
   }
   copy(values, values_.tensor);
 }
@@ -45,20 +45,36 @@ std::vector<Angles> AngleMeter::after(const ParamStore& params) const {
   if (values_.tensor.data == nullptr || values_.tensor.count() != values.count()) {
     throw Error("the angle of a step needs the weights before it; call before() first.");
   }
-  std::map<ParamClass, std::vector<double>> angles;
+  std::vector<Param> turning;
+  Index vectors = 0;
   for (const Param& param : params.params()) {
     if (param.shape.rank() < 2 && param.tags.constraint != Constraint::unit) continue;
-    const kernels::VectorLayout layout = layout_of(param);
-    std::vector<double>& all = angles[param.tags.kind];
-    const std::size_t had = all.size();
-    all.resize(had + static_cast<std::size_t>(layout.vectors()));
-    with_kernels(values, [&]<class T>(auto, T) {
-      kernels::run(kernels::Ref{},
+    turning.push_back(param);
+    vectors += layout_of(param).vectors();
+  }
+  if (turning.empty()) return {};
+  const OwnedTensor measured({vectors}, DType::f64, values.device);
+  with_kernels(values, [&]<class T>(auto who, T) {
+    double* next = measured.tensor.as<double>();
+    for (const Param& param : turning) {
+      const kernels::VectorLayout layout = layout_of(param);
+      kernels::run(kernels::measuring(who),
                    kernels::VectorAngles<T>{.before = values_.tensor.as<const T>() + param.offset,
                                             .after = values.as<const T>() + param.offset,
                                             .layout = layout,
-                                            .angles = all.data() + had});
-    });
+                                            .angles = next});
+      next += layout.vectors();
+    }
+  });
+  const OwnedTensor home(measured.tensor.shape, DType::f64);
+  copy(measured.tensor, home.tensor);
+  std::map<ParamClass, std::vector<double>> angles;
+  const double* next = home.tensor.as<const double>();
+  for (const Param& param : turning) {
+    std::vector<double>& all = angles[param.tags.kind];
+    const Index count = layout_of(param).vectors();
+    all.insert(all.end(), next, next + count);
+    next += count;
   }
   std::vector<Angles> summaries;
   summaries.reserve(angles.size());

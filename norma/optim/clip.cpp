@@ -1,82 +1,105 @@
 #include "norma/optim/clip.h"
 
 #include <algorithm>
-#include <cmath>
 
-#include "norma/kernels/optimizer.h"
 #include "norma/kernels/vectors.h"
 #include "norma/optim/step_rule.h"
 #include "norma/tensor/plain.h"
+#include "norma/tensor/planning.h"
 
 namespace norma {
 
 namespace {
 
-Index largest(const ParamStore& params, Index (*of)(const Param&)) {
+// The state is kept as a tensor of its numbers, which copies between devices.
+using kernels::ClipState;
+constexpr Index kStateNumbers = sizeof(ClipState) / sizeof(double);
+ClipState* state_in(const OwnedTensor& tensor) {
+  return static_cast<ClipState*>(tensor.tensor.data);
+}
+
+Index most_rows(const ParamStore& params) {
   Index most = 1;
-  for (const Param& param : params.params()) most = std::max(most, of(param));
+  for (const Param& param : params.params()) most = std::max(most, param.shape.rows());
   return most;
 }
 
-Buffer partials_for(Index count) {
-  return Buffer(static_cast<std::size_t>(kernels::norm_pieces(count)) * sizeof(double));
+Buffer partials_for(const Tensor& grads) {
+  const auto pieces = static_cast<std::size_t>(kernels::norm_pieces(grads.count()));
+  return Buffer(pieces * sizeof(double), grads.device);
 }
 
-double norm_of(const Tensor& grads, const Buffer& partials) {
-  double squares = 0;
-  with_kernels(grads, [&]<class T>(auto who, T) {
-    squares = kernels::squared_norm(
-        who, grads.as<const T>(), grads.count(), reinterpret_cast<double*>(partials.data()));
+/// work(|x|²)
+template <class Work>
+void squares_then(const Tensor& x, const Buffer& partials, const Work& work) {
+  with_kernels(x, [&]<class T>(auto who, T) {
+    kernels::squares_then(
+        who, x.as<const T>(), x.count(), reinterpret_cast<double*>(partials.data()), work);
   });
-  return std::sqrt(squares);
 }
 
 }  // namespace
 
 GlobalNorm::GlobalNorm(const ParamStore& params)
-    : partials_(partials_for(params.grads().count())) {}
+    : partials_(partials_for(params.grads())), norm_({1}, DType::f64, params.grads().device) {}
 
-double GlobalNorm::of(const Tensor& flat) const { return norm_of(flat, partials_); }
+double GlobalNorm::of(const Tensor& flat) const {
+  if (planning()) return 0;
+  squares_then(flat, partials_, kernels::StoreNorm{norm_.tensor.as<double>()});
+  return value_at(norm_.tensor, 0, 0);
+}
 
 double clip_factor(double norm, double max_norm) {
-  return max_norm == 0 ? 1 : std::min(1.0, max_norm / (norm + 1e-6));
+  return kernels::clipping_factor(norm, max_norm);
 }
 
 Clipper::Clipper(const ParamStore& params, const OptimSpec& spec)
-    : norm_(params),
-      mode_(spec.clip),
+    : mode_(spec.clip),
       bound_(resolved(spec).clip_bound),
-      flags_(static_cast<std::size_t>(
-                 largest(params, [](const Param& param) { return param.shape.rows(); })) *
-             size_of(params.grads().dtype)),
-      partials_(partials_for(largest(params, [](const Param& param) { return param.count(); }))) {}
+      flags_(static_cast<std::size_t>(most_rows(params)) * size_of(params.grads().dtype),
+             params.grads().device),
+      partials_(partials_for(params.grads())),
+      state_({kStateNumbers}, DType::f64, params.grads().device) {}
 
-ClipResult Clipper::operator()(ParamStore& params) const {
-  ClipResult result{.norm = norm_(params), .grad_scale = 1, .clipped = 0};
-  if (bound_ == 0) return result;
-  if (mode_ == ClipMode::global) {
-    result.grad_scale = clip_factor(result.norm, bound_);
-    result.clipped = result.grad_scale < 1 ? 1 : 0;
-    return result;
-  }
+void Clipper::clip(const ParamStore& params) const {
+  const double bound = mode_ == ClipMode::global ? bound_ : 0;
+  squares_then(params.grads(), partials_, kernels::GlobalClip{bound, state_in(state_)});
+  if (bound_ == 0 || mode_ == ClipMode::global) return;
   for (const Param& param : params.params()) {
     if (param.frozen) continue;
-    result.clipped +=
-        mode_ == ClipMode::agc ? clip_rows(params, param) : clip_tensor(params, param);
+    if (mode_ == ClipMode::agc) {
+      clip_rows(params, param);
+    } else {
+      clip_tensor(params, param);
+    }
   }
-  return result;
 }
 
-Index Clipper::clip_tensor(const ParamStore& params, const Param& param) const {
+const double* Clipper::grad_scale() const { return &state_in(state_)->grad_scale; }
+
+ClipResult Clipper::result() const {
+  const OwnedTensor home(state_.tensor.shape, DType::f64);
+  copy(state_.tensor, home.tensor);
+  const ClipState& found = *state_in(home);
+  return {.norm = found.norm,
+          .grad_scale = found.grad_scale,
+          .clipped = static_cast<Index>(found.clipped)};
+}
+
+ClipResult Clipper::operator()(const ParamStore& params) const {
+  clip(params);
+  return result();
+}
+
+void Clipper::clip_tensor(const ParamStore& params, const Param& param) const {
   const Tensor grad = params.grad(param);
-  const double factor = clip_factor(norm_of(grad, partials_), bound_);
-  if (factor >= 1) return 0;
-  scale(grad, factor);
-  return 1;
+  squares_then(grad, partials_, kernels::TensorClip{bound_, state_in(state_)});
+  with_kernels(grad, [&]<class T>(auto who, T) {
+    kernels::run(who, kernels::ScaleBy<T>{grad.as<T>(), grad.count(), &state_in(state_)->factor});
+  });
 }
 
-Index Clipper::clip_rows(const ParamStore& params, const Param& param) const {
-  Index clipped = 0;
+void Clipper::clip_rows(const ParamStore& params, const Param& param) const {
   with_kernels(params.grad(param), [&]<class T>(auto who, T) {
     T* flags = reinterpret_cast<T*>(flags_.data());
     const kernels::VectorLayout layout{param.shape.rows(), param.shape.cols(), false};
@@ -86,9 +109,8 @@ Index Clipper::clip_rows(const ParamStore& params, const Param& param) const {
                                           .layout = layout,
                                           .clip = bound_,
                                           .clipped = flags});
-    clipped = std::count(flags, flags + layout.rows, T{1});
+    kernels::run(who, kernels::CountFlags<T>{flags, layout.rows, &state_in(state_)->clipped});
   });
-  return clipped;
 }
 
 }  // namespace norma

@@ -1,12 +1,14 @@
 // Clipping of gradients, by the global norm, tensor by tensor or row by row.
 #pragma once
 
+#include "norma/kernels/sum_work.h"
 #include "norma/nn/param_store.h"
 #include "norma/optim/optim_spec.h"
 #include "norma/tensor/buffer.h"
 
 namespace norma {
 
+/// On a GPU the host waits for the number.
 class GlobalNorm {
  public:
   explicit GlobalNorm(const ParamStore& params);
@@ -17,6 +19,7 @@ class GlobalNorm {
 
  private:
   Buffer partials_;
+  OwnedTensor norm_;
 };
 
 /// min(1, max_norm / (norm + 1e-6)); 1 when max_norm is 0 (no clipping).
@@ -37,17 +40,24 @@ struct ClipResult {
 class Clipper {
  public:
   Clipper(const ParamStore& params, const OptimSpec& spec);
-  ClipResult operator()(ParamStore& params) const;
+  /// Clips; what was found lies beside the gradients, so that a GPU is not waited for.
+  void clip(const ParamStore& params) const;
+  /// The factor for Optimizer::apply, where the gradients are.
+  const double* grad_scale() const;
+  /// What the last clip() found; the host waits for it.
+  ClipResult result() const;
+  /// Both.
+  ClipResult operator()(const ParamStore& params) const;
 
  private:
-  Index clip_tensor(const ParamStore& params, const Param& param) const;
-  Index clip_rows(const ParamStore& params, const Param& param) const;
+  void clip_tensor(const ParamStore& params, const Param& param) const;
+  void clip_rows(const ParamStore& params, const Param& param) const;
 
-  GlobalNorm norm_;
   ClipMode mode_;
   double bound_;
   Buffer flags_;     // which rows of a tensor were clipped
-  Buffer partials_;  // of the largest tensor
+  Buffer partials_;  // of all gradients
+  OwnedTensor state_;
 };
 
 }  // namespace norma

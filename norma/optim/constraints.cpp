@@ -5,8 +5,7 @@
 
 #include "norma/base/rng.h"
 #include "norma/kernels/direction.h"
-#include "norma/kernels/optimizer.h"
-#include "norma/kernels/parallel.h"
+#include "norma/kernels/sum_work.h"
 #include "norma/optim/step_elements.h"
 #include "norma/tensor/plain.h"
 
@@ -19,35 +18,26 @@ namespace {
 constexpr int kFirstRounds = 200;
 constexpr int kRounds = 8;
 
-/// The largest singular value, after so many rounds of power iteration from the kept vector.
-double sigma_of(const Place& place, std::size_t vector_slot, int rounds) {
-  double sigma = 0;
-  with_kernels(place.w, [&]<class T>(auto who, T) {
-    for (int round = 0; round < rounds; ++round) {
-      kernels::run(who,
-                   kernels::PowerIteration<T>{.w = place.w.as<const T>(),
-                                              .rows = place.span->rows,
-                                              .cols = place.span->cols,
-                                              .v = place.slot<T>(vector_slot),
-                                              .u = place.scratch_as<T>(),
-                                              .sigma = &sigma});
-    }
-  });
-  return sigma;
-}
-
-double frobenius_of(const Place& place) {
-  double squares = 0;
-  with_kernels(place.w, [&]<class T>(auto who, T) {
-    squares = kernels::squared_norm(who, place.w.as<const T>(), place.span->count, place.partials);
-  });
-  return std::sqrt(squares);
-}
-
-/// The norm that the constraint is about.
-double norm_of(const Place& place, std::size_t first, int rounds) {
-  return place.span->tags.constraint == Constraint::spectral ? sigma_of(place, first + 1, rounds)
-                                                             : frobenius_of(place);
+/// work(the norm that the constraint is about, or its square); spectral follows the kept vector for
+/// so many rounds of power iteration.
+template <class Who, class T, class MakeWork>
+void norm_then(Who who, const Place& place, std::size_t first, int rounds, T, MakeWork&& work) {
+  const T* w = place.w.as<const T>();
+  if (place.span->tags.constraint != Constraint::spectral) {
+    kernels::squares_then(who, w, place.span->count, place.partials, work(true));
+    return;
+  }
+  double* sigma = place.scalars;
+  for (int round = 0; round < rounds; ++round) {
+    kernels::run(who,
+                 kernels::PowerIteration<T>{.w = w,
+                                            .rows = place.span->rows,
+                                            .cols = place.span->cols,
+                                            .v = place.slot<T>(first + 1),
+                                            .u = place.scratch_as<T>(),
+                                            .sigma = sigma});
+  }
+  kernels::run(who, kernels::SumThen{sigma, 1, work(false)});
 }
 
 bool keeps_norm(const Span& span) {
@@ -72,14 +62,19 @@ Index constraint_scratch(const Span& span) {
 
 void start_constraint(const Place& place, std::size_t first) {
   if (!keeps_norm(*place.span)) return;
-  with_kernels(place.w, [&]<class T>(auto, T) {
+  with_kernels(place.w, [&]<class T>(auto who, T zero) {
     if (place.span->tags.constraint == Constraint::spectral) {
-      T* v = place.slot<T>(first + 1);
+      const OwnedTensor drawn({place.span->cols}, place.w.dtype);
+      T* v = drawn.tensor.as<T>();
       for (Index i = 0; i < place.span->cols; ++i) {
         v[i] = static_cast<T>(normal_at({1, 1}, static_cast<std::uint64_t>(i)));
       }
+      copy(drawn.tensor,
+           Tensor(place.slot<T>(first + 1), drawn.tensor.shape, place.w.dtype, place.w.device));
     }
-    *place.slot<T>(first) = static_cast<T>(norm_of(place, first, kFirstRounds));
+    norm_then(who, place, first, kFirstRounds, zero, [&](bool squared) {
+      return kernels::StoreRadius<T>{place.slot<T>(first), squared};
+    });
   });
 }
 
@@ -91,16 +86,20 @@ void keep_vectors(const Place& place) {
                                          .rows = place.span->rows,
                                          .cols = place.span->cols,
                                          .keep = place.keep,
-                                         .partials = place.scratch_as<T>()});
+                                         .partials = place.scratch_as<T>(),
+                                         .copy = place.copy});
   });
 }
 
 void keep_norm(const Place& place, std::size_t first) {
   if (!keeps_norm(*place.span)) return;
-  with_kernels(place.w, [&]<class T>(auto, T) {
-    const double now = norm_of(place, first, kRounds);
-    const auto radius = static_cast<double>(*place.slot<T>(first));
-    if (now > 0) scale(place.w, radius / now);
+  with_kernels(place.w, [&]<class T>(auto who, T zero) {
+    double* factor = place.scalars + 1;
+    norm_then(who, place, first, kRounds, zero, [&](bool squared) {
+      return kernels::RestoreRadius<T>{
+          .radius = place.slot<T>(first), .squared = squared, .moved = nullptr, .factor = factor};
+    });
+    kernels::run(who, kernels::ScaleBy<T>{place.w.as<T>(), place.span->count, factor, place.copy});
   });
 }
 
@@ -111,7 +110,7 @@ void apply_constraints(ParamStore& params) {
     const Tensor values = params.value(params.params()[i]);
     const std::size_t bytes =
         static_cast<std::size_t>(column_scratch(span)) * size_of(values.dtype);
-    if (bytes > scratch.bytes()) scratch = Buffer(bytes);
+    if (bytes > scratch.bytes()) scratch = Buffer(bytes, values.device);
     Place place;
     place.span = &span;
     place.w = values.reshaped({span.count});
@@ -119,22 +118,33 @@ void apply_constraints(ParamStore& params) {
     place.keep = keep_of(span.tags);
     keep_vectors(place);
   }
+  params.refresh_copies();
 }
 
 double unit_norm_error(const ParamStore& params) {
-  double worst = 0;
+  std::vector<Param> units;
   for (const Param& param : params.params()) {
-    if (param.tags.constraint != Constraint::unit) continue;
-    with_kernels(params.value(param), [&]<class T>(auto, T) {
-      double error = 0;
-      kernels::run(kernels::Ref{},
+    if (param.tags.constraint == Constraint::unit) units.push_back(param);
+  }
+  if (units.empty()) return 0;
+  const Tensor values = params.values();
+  const OwnedTensor errors({static_cast<Index>(units.size())}, DType::f64, values.device);
+  with_kernels(values, [&]<class T>(auto who, T) {
+    double* worst = errors.tensor.as<double>();
+    for (const Param& param : units) {
+      kernels::run(kernels::measuring(who),
                    kernels::UnitError<T>{.w = params.value(param).as<const T>(),
                                          .layout = {param.shape.rows(),
                                                     param.shape.cols(),
                                                     param.tags.axis == VectorAxis::columns},
-                                         .worst = &error});
-      if (!(error <= worst) && !std::isnan(worst)) worst = error;
-    });
+                                         .worst = worst++});
+    }
+  });
+  const OwnedTensor home(errors.tensor.shape, DType::f64);
+  copy(errors.tensor, home.tensor);
+  double worst = 0;
+  for (const double error : home.tensor.elements<const double>()) {
+    if (!(error <= worst) && !std::isnan(worst)) worst = error;
   }
   return worst;
 }

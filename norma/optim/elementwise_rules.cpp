@@ -1,8 +1,6 @@
-#include <algorithm>
 #include <cmath>
 
-#include "norma/kernels/optimizer.h"
-#include "norma/kernels/parallel.h"
+#include "norma/kernels/sum_work.h"
 #include "norma/optim/step_elements.h"
 
 namespace norma {
@@ -13,8 +11,8 @@ using kernels::AdamRule;
 
 StateSlot element_slot(std::string_view name, const Span& span) { return {name, span.count, true}; }
 
-double decay_of(const OptimSpec& spec, const Place& place) {
-  return place.span->tags.decay ? spec.weight_decay : 0;
+double decay_of(const OptimSpec& spec, const Span& span) {
+  return span.tags.decay ? spec.weight_decay : 0;
 }
 
 /// sgdw and sgd.
@@ -28,30 +26,35 @@ class SgdStep : public ElementRule {
   // Caution takes the mean over one tensor.
   bool merges() const override { return !spec_.caution; }
 
-  void step(const Place& place, const StepPass& pass) const override {
+  std::size_t number_bytes() const override { return sizeof(kernels::SgdRule); }
+  void prepare(const Span& span, const StepPass& pass, std::byte* numbers) const override {
     const bool coupled = spec_.name == OptimName::sgd;
-    const double decay = decay_of(spec_, place);
+    const double decay = decay_of(spec_, span);
     // The peak of this span is its factor times spec.lr, so the factor cancels once.
     const double decay_lr =
-        spec_.corrected_decay ? pass.lr * pass.lr / (spec_.lr * place.span->lr_factor) : pass.lr;
-    kernels::SgdRule rule{.grad_scale = pass.grad_scale,
-                          .lr = pass.lr,
-                          .decay = coupled || pass.lr == 0 ? 0 : decay_lr * decay,
-                          .coupled = coupled ? decay : 0,
-                          .momentum = spec_.momentum,
-                          .damping = spec_.damping,
-                          .nesterov = spec_.nesterov,
-                          .first = pass.t == 1,
-                          .caution = spec_.caution,
-                          .caution_factor = 1};
-    if (spec_.caution) rule.caution_factor = caution_factor(place, rule);
-    run(place, rule);
+        spec_.corrected_decay ? pass.lr * pass.lr / (spec_.lr * span.lr_factor) : pass.lr;
+    store_numbers(numbers,
+                  kernels::SgdRule{.grad_scale = pass.grad_scale,
+                                   .lr = pass.lr,
+                                   .decay = coupled || pass.lr == 0 ? 0 : decay_lr * decay,
+                                   .coupled = coupled ? decay : 0,
+                                   .momentum = spec_.momentum,
+                                   .damping = spec_.damping,
+                                   .nesterov = spec_.nesterov,
+                                   .first = pass.t == 1,
+                                   .caution = spec_.caution,
+                                   .caution_factor = 1});
+  }
+  void step(const Place& place) const override {
+    if (spec_.caution) find_caution_factor(place);
+    run<kernels::SgdRule>(place);
   }
 
  private:
   /// 1 / max(share of elements that agree, 1e-3)
-  static double caution_factor(const Place& place, const kernels::SgdRule& rule) {
+  static void find_caution_factor(const Place& place) {
     const Index count = place.span->count;
+    auto* rule = place.numbers_as<kernels::SgdRule>();
     with_kernels(place.w, [&]<class T>(auto who, T) {
       kernels::run(who,
                    kernels::SgdAgreement<T>{.w = place.w.as<const T>(),
@@ -59,13 +62,12 @@ class SgdStep : public ElementRule {
                                             .b = place.slot<const T>(0),
                                             .count = count,
                                             .rule = rule,
-                                            .partials = place.partials});
+                                            .partials = place.partials,
+                                            .clip = place.clip});
+      kernels::run(who,
+                   kernels::SumThen<kernels::CautionFactor>{
+                       place.partials, kernels::norm_pieces(count), {count, rule}});
     });
-    double agreeing = 0;
-    for (Index piece = 0; piece < kernels::norm_pieces(count); ++piece) {
-      agreeing += place.partials[piece];
-    }
-    return 1 / std::max(agreeing / static_cast<double>(count), 1e-3);
   }
 
   OptimSpec spec_;
@@ -87,13 +89,13 @@ class AdamStep : public ElementRule {
   }
   double lr_factor() const override { return factor_; }
 
-  void step(const Place& place, const StepPass& pass) const override {
+  std::size_t number_bytes() const override {
+    return gated() ? sizeof(kernels::GatedAdamRule) : sizeof(AdamRule);
+  }
+  void prepare(const Span& span, const StepPass& pass, std::byte* numbers) const override {
     const bool coupled = spec_.name == OptimName::adam;
-    const bool tangent =
-        spec_.name == OptimName::tangent_adam && place.span->tags.constraint == Constraint::unit;
-    if (tangent) project(place);
-    const bool decays = !tangent && !std::isnan(spec_.weight_decay);
-    const double decay = decays ? decay_of(spec_, place) : 0;
+    const bool decays = !tangent(span) && !std::isnan(spec_.weight_decay);
+    const double decay = decays ? decay_of(spec_, span) : 0;
     const AdamRule rule{.grad_scale = pass.grad_scale,
                         .lr = pass.lr,
                         .decay = coupled ? 0 : pass.lr * decay,
@@ -102,14 +104,26 @@ class AdamStep : public ElementRule {
                         .beta2 = numbers_.beta2,
                         .eps = numbers_.eps,
                         .t = pass.t};
-    if (spec_.name == OptimName::gated_adamw) {
-      run(place, kernels::GatedAdamRule{rule, spec_.gate, spec_.eps_gate});
+    if (gated()) {
+      store_numbers(numbers, kernels::GatedAdamRule{rule, spec_.gate, spec_.eps_gate});
     } else {
-      run(place, rule);
+      store_numbers(numbers, rule);
+    }
+  }
+  void step(const Place& place) const override {
+    if (tangent(*place.span)) project(place);
+    if (gated()) {
+      run<kernels::GatedAdamRule>(place);
+    } else {
+      run<AdamRule>(place);
     }
   }
 
  private:
+  bool gated() const { return spec_.name == OptimName::gated_adamw; }
+  bool tangent(const Span& span) const {
+    return spec_.name == OptimName::tangent_adam && span.tags.constraint == Constraint::unit;
+  }
   /// The gradient itself loses its radial part.
   static void project(const Place& place) {
     with_kernels(place.w, [&]<class T>(auto who, T) {
@@ -129,14 +143,16 @@ class LionStep : public ElementRule {
   std::vector<StateSlot> slots(const Span& span) const override {
     return {element_slot("m", span)};
   }
-  void step(const Place& place, const StepPass& pass) const override {
-    run(place,
-        kernels::LionRule{.grad_scale = pass.grad_scale,
-                          .lr = pass.lr,
-                          .decay = pass.lr * decay_of(spec_, place),
-                          .beta1 = spec_.beta1,
-                          .beta2 = spec_.beta2});
+  std::size_t number_bytes() const override { return sizeof(kernels::LionRule); }
+  void prepare(const Span& span, const StepPass& pass, std::byte* numbers) const override {
+    store_numbers(numbers,
+                  kernels::LionRule{.grad_scale = pass.grad_scale,
+                                    .lr = pass.lr,
+                                    .decay = pass.lr * decay_of(spec_, span),
+                                    .beta1 = spec_.beta1,
+                                    .beta2 = spec_.beta2});
   }
+  void step(const Place& place) const override { run<kernels::LionRule>(place); }
 
  private:
   OptimSpec spec_;
@@ -148,13 +164,16 @@ class AdagradStep : public ElementRule {
   std::vector<StateSlot> slots(const Span& span) const override {
     return {element_slot("v", span)};
   }
-  void step(const Place& place, const StepPass& pass) const override {
-    run(place,
+  std::size_t number_bytes() const override { return sizeof(kernels::AdagradRule); }
+  void prepare(const Span& span, const StepPass& pass, std::byte* numbers) const override {
+    store_numbers(
+        numbers,
         kernels::AdagradRule{.grad_scale = pass.grad_scale,
                              .lr = pass.lr / (1 + static_cast<double>(pass.t - 1) * spec_.lr_decay),
-                             .coupled = decay_of(spec_, place),
+                             .coupled = decay_of(spec_, span),
                              .eps = spec_.eps});
   }
+  void step(const Place& place) const override { run<kernels::AdagradRule>(place); }
 
  private:
   OptimSpec spec_;
@@ -167,15 +186,17 @@ class RmspropStep : public ElementRule {
     if (spec_.momentum == 0) return {element_slot("v", span)};
     return {element_slot("v", span), element_slot("momentum", span)};
   }
-  void step(const Place& place, const StepPass& pass) const override {
-    run(place,
-        kernels::RmspropRule{.grad_scale = pass.grad_scale,
-                             .lr = pass.lr,
-                             .coupled = decay_of(spec_, place),
-                             .beta2 = spec_.beta2,
-                             .momentum = spec_.momentum,
-                             .eps = spec_.eps});
+  std::size_t number_bytes() const override { return sizeof(kernels::RmspropRule); }
+  void prepare(const Span& span, const StepPass& pass, std::byte* numbers) const override {
+    store_numbers(numbers,
+                  kernels::RmspropRule{.grad_scale = pass.grad_scale,
+                                       .lr = pass.lr,
+                                       .coupled = decay_of(spec_, span),
+                                       .beta2 = spec_.beta2,
+                                       .momentum = spec_.momentum,
+                                       .eps = spec_.eps});
   }
+  void step(const Place& place) const override { run<kernels::RmspropRule>(place); }
 
  private:
   OptimSpec spec_;
@@ -188,13 +209,15 @@ class SignStep : public ElementRule {
     if (spec_.momentum == 0) return {};
     return {element_slot("momentum", span)};
   }
-  void step(const Place& place, const StepPass& pass) const override {
-    run(place,
-        kernels::SignRule{.grad_scale = pass.grad_scale,
-                          .lr = pass.lr,
-                          .decay = pass.lr * decay_of(spec_, place),
-                          .momentum = spec_.momentum});
+  std::size_t number_bytes() const override { return sizeof(kernels::SignRule); }
+  void prepare(const Span& span, const StepPass& pass, std::byte* numbers) const override {
+    store_numbers(numbers,
+                  kernels::SignRule{.grad_scale = pass.grad_scale,
+                                    .lr = pass.lr,
+                                    .decay = pass.lr * decay_of(spec_, span),
+                                    .momentum = spec_.momentum});
   }
+  void step(const Place& place) const override { run<kernels::SignRule>(place); }
 
  private:
   OptimSpec spec_;

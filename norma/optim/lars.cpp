@@ -1,6 +1,4 @@
-#include <cmath>
-
-#include "norma/kernels/optimizer.h"
+#include "norma/kernels/sum_work.h"
 #include "norma/optim/step_elements.h"
 
 namespace norma {
@@ -18,37 +16,42 @@ class LarsStep : public ElementRule {
   }
   bool merges() const override { return false; }
 
-  void step(const Place& place, const StepPass& pass) const override {
-    const double decay = place.span->tags.decay ? spec_.weight_decay : 0;
-    const double ratio = place.span->rank < 2 ? 1 : trust_ratio(place, pass, decay);
-    run(place,
-        kernels::SgdRule{.grad_scale = pass.grad_scale * ratio,
-                         .lr = pass.lr,
-                         .decay = 0,
-                         .coupled = decay * ratio,
-                         .momentum = spec_.momentum,
-                         .damping = spec_.damping,
-                         .nesterov = spec_.nesterov,
-                         .first = pass.t == 1,
-                         .caution = false,
-                         .caution_factor = 1});
+  std::size_t number_bytes() const override { return sizeof(kernels::SgdRule); }
+  void prepare(const Span& span, const StepPass& pass, std::byte* numbers) const override {
+    store_numbers(numbers,
+                  kernels::SgdRule{.grad_scale = pass.grad_scale,
+                                   .lr = pass.lr,
+                                   .decay = 0,
+                                   .coupled = span.tags.decay ? spec_.weight_decay : 0,
+                                   .momentum = spec_.momentum,
+                                   .damping = spec_.damping,
+                                   .nesterov = spec_.nesterov,
+                                   .first = pass.t == 1,
+                                   .caution = false,
+                                   .caution_factor = 1});
+  }
+  void step(const Place& place) const override {
+    if (place.span->rank >= 2) trust(place);
+    run<kernels::SgdRule>(place);
   }
 
  private:
-  double trust_ratio(const Place& place, const StepPass& pass, double decay) const {
-    double ratio = 1;
+  void trust(const Place& place) const {
     with_kernels(place.w, [&]<class T>(auto who, T) {
-      const auto norm = [&](const Tensor& of) {
-        return std::sqrt(
-            kernels::squared_norm(who, of.as<const T>(), place.span->count, place.partials));
-      };
-      const double weight = norm(place.w);
-      const double gradient = pass.grad_scale * norm(place.g);
-      if (weight > 0 && gradient > 0) {
-        ratio = spec_.trust * weight / (gradient + decay * weight + spec_.eps);
-      }
+      const Index count = place.span->count;
+      double* weight_norm = place.scalars;
+      kernels::squares_then(
+          who, place.w.as<const T>(), count, place.partials, kernels::StoreNorm{weight_norm});
+      kernels::squares_then(who,
+                            place.g.as<const T>(),
+                            count,
+                            place.partials,
+                            kernels::TrustRatio{.weight_norm = weight_norm,
+                                                .clip = place.clip,
+                                                .trust = spec_.trust,
+                                                .eps = spec_.eps,
+                                                .rule = place.numbers_as<kernels::SgdRule>()});
     });
-    return ratio;
   }
 
   OptimSpec spec_;

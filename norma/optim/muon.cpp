@@ -4,14 +4,14 @@
 #include <cmath>
 
 #include "norma/kernels/direction.h"
-#include "norma/kernels/optimizer.h"
+#include "norma/kernels/sum_work.h"
 #include "norma/optim/step_elements.h"
-#include "norma/tensor/plain.h"
 
 namespace norma {
 
 namespace {
 
+using kernels::MoveRule;
 using kernels::Quintic;
 constexpr std::size_t kMostSteps = kernels::Orthogonalize<float>::kMostSteps;
 
@@ -46,31 +46,38 @@ class DirectionRule : public StepRule {
   void start(const Place& place) const override {
     if (!spec_.hyperball) return;
     with_kernels(place.w, [&]<class T>(auto who, T) {
-      *place.slot<T>(radius_slot()) = static_cast<T>(norm(who, place, place.w.as<const T>()));
+      squares_of(who,
+                 place,
+                 place.w.as<const T>(),
+                 kernels::StoreRadius<T>{place.slot<T>(radius_slot()), true});
     });
   }
 
  protected:
   virtual std::size_t radius_slot() const = 0;
-  template <class Who, class T>
-  static double norm(Who who, const Place& place, const T* x) {
-    return std::sqrt(kernels::squared_norm(who, x, place.span->count, place.partials));
+  /// work(|x|²)
+  template <class Who, class T, class Work>
+  static void squares_of(Who who, const Place& place, const T* x, const Work& work) {
+    kernels::squares_then(who, x, place.span->count, place.partials, work);
   }
   /// W ← R·(W − lr·R·u/|u|)/|·|
   template <class Who, class T>
-  void hyperball_step(Who who, const Place& place, const StepPass& pass, const T* u) const {
-    const auto radius = static_cast<double>(*place.slot<T>(radius_slot()));
-    const double length = norm(who, place, static_cast<const T*>(u));
-    if (length == 0) return;
+  void hyperball_step(Who who, const Place& place, MoveRule* rule, const T* u) const {
+    const T* radius = place.slot<T>(radius_slot());
+    squares_of(who, place, u, kernels::MoveByRadius<T>{radius, rule});
     kernels::run(who,
                  kernels::DirectionStep<T>{.w = place.w.as<T>(),
                                            .u = u,
                                            .count = place.span->count,
-                                           .factor = pass.lr * radius / length,
-                                           .decay = 0,
+                                           .rule = rule,
                                            .cautious = false});
-    const double now = norm(who, place, place.w.as<const T>());
-    if (now > 0) scale(place.w, radius / now);
+    double* factor = place.scalars;
+    squares_of(who,
+               place,
+               place.w.as<const T>(),
+               kernels::RestoreRadius<T>{
+                   .radius = radius, .squared = true, .moved = rule, .factor = factor});
+    kernels::run(who, kernels::ScaleBy<T>{place.w.as<T>(), place.span->count, factor, place.copy});
   }
   OptimSpec spec_;
 };
@@ -97,18 +104,28 @@ class MuonStep : public DirectionRule {
                     column_scratch(span));
   }
 
-  void step(const Place& place, const StepPass& pass) const override {
+  std::size_t number_bytes() const override { return sizeof(MoveRule); }
+  void prepare(const Span& span, const StepPass& pass, std::byte* numbers) const override {
+    store_numbers(numbers,
+                  MoveRule{.grad_scale = pass.grad_scale,
+                           .lr = pass.lr,
+                           .factor = pass.lr * shape_factor(span),
+                           .decay = span.tags.decay ? pass.lr * spec_.weight_decay : 0});
+  }
+  void step(const Place& place) const override {
     with_kernels(place.w, [&]<class T>(auto who, T) {
       const Span& span = *place.span;
+      auto* rule = place.numbers_as<MoveRule>();
       T* u = place.scratch_as<T>();
       kernels::run(who,
                    kernels::MomentumDirection<T>{.g = place.g.as<const T>(),
                                                  .m = place.slot<T>(0),
                                                  .u = u,
                                                  .count = span.count,
-                                                 .grad_scale = pass.grad_scale,
+                                                 .rule = rule,
                                                  .beta = spec_.momentum,
-                                                 .nesterov = spec_.muon_nesterov});
+                                                 .nesterov = spec_.muon_nesterov,
+                                                 .clip = place.clip});
       kernels::run(who,
                    kernels::Orthogonalize<T>{.x = u,
                                              .rows = span.rows,
@@ -118,20 +135,21 @@ class MuonStep : public DirectionRule {
                                              .safety = polar_ ? 1.02 : 1,
                                              .floor = polar_ ? 1e-6 : 1e-7,
                                              .scratch = u + span.count,
-                                             .partials = place.partials});
+                                             .partials = place.partials,
+                                             .factor = place.scalars,
+                                             .coarse = place.copy != nullptr});
       if (normuon_) normalize(who, place, u);
       if (spec_.hyperball) {
-        hyperball_step(who, place, pass, u);
+        hyperball_step(who, place, rule, static_cast<const T*>(u));
         return;
       }
-      kernels::run(
-          who,
-          kernels::DirectionStep<T>{.w = place.w.as<T>(),
-                                    .u = u,
-                                    .count = span.count,
-                                    .factor = pass.lr * shape_factor(span),
-                                    .decay = span.tags.decay ? pass.lr * spec_.weight_decay : 0,
-                                    .cautious = spec_.muon_cautious_decay});
+      kernels::run(who,
+                   kernels::DirectionStep<T>{.w = place.w.as<T>(),
+                                             .u = u,
+                                             .count = span.count,
+                                             .rule = rule,
+                                             .cautious = spec_.muon_cautious_decay,
+                                             .copy = place.copy});
     });
   }
 
@@ -142,15 +160,17 @@ class MuonStep : public DirectionRule {
   template <class Who, class T>
   void normalize(Who who, const Place& place, T* u) const {
     const Span& span = *place.span;
-    const double before = norm(who, place, static_cast<const T*>(u));
+    double* before = place.scalars;
+    double* factor = place.scalars + 1;
+    squares_of(who, place, static_cast<const T*>(u), kernels::StoreNorm{before});
     kernels::run(
         who,
         kernels::NormalizeDirection<T>{.o = u,
                                        .nu = place.slot<T>(1),
                                        .layout = {span.rows, span.cols, span.cols > span.rows},
                                        .beta2 = spec_.muon_norm_beta2});
-    const double after = norm(who, place, static_cast<const T*>(u));
-    if (after > 0) scale(Tensor(u, {span.count}, place.w.dtype, place.w.device), before / after);
+    squares_of(who, place, static_cast<const T*>(u), kernels::RestoreNorm{before, factor});
+    kernels::run(who, kernels::ScaleBy<T>{u, span.count, factor});
   }
 
   double shape_factor(const Span& span) const {
@@ -182,8 +202,22 @@ class HyperballAdamStep : public DirectionRule {
     return std::max(span.count, column_scratch(span));
   }
 
-  void step(const Place& place, const StepPass& pass) const override {
+  std::size_t number_bytes() const override { return sizeof(Numbers); }
+  void prepare(const Span&, const StepPass& pass, std::byte* numbers) const override {
+    store_numbers(numbers,
+                  Numbers{.adam = {.grad_scale = pass.grad_scale,
+                                   .lr = 0,
+                                   .decay = 0,
+                                   .coupled = 0,
+                                   .beta1 = spec_.beta1,
+                                   .beta2 = spec_.beta2,
+                                   .eps = spec_.eps,
+                                   .t = pass.t},
+                          .move = {.grad_scale = 1, .lr = pass.lr, .factor = 0, .decay = 0}});
+  }
+  void step(const Place& place) const override {
     with_kernels(place.w, [&]<class T>(auto who, T) {
+      auto* numbers = place.numbers_as<Numbers>();
       T* u = place.scratch_as<T>();
       kernels::run(who,
                    kernels::AdamDirection<T>{.g = place.g.as<const T>(),
@@ -191,19 +225,17 @@ class HyperballAdamStep : public DirectionRule {
                                              .v = place.slot<T>(1),
                                              .u = u,
                                              .count = place.span->count,
-                                             .rule = {.grad_scale = pass.grad_scale,
-                                                      .lr = 0,
-                                                      .decay = 0,
-                                                      .coupled = 0,
-                                                      .beta1 = spec_.beta1,
-                                                      .beta2 = spec_.beta2,
-                                                      .eps = spec_.eps,
-                                                      .t = pass.t}});
-      hyperball_step(who, place, pass, u);
+                                             .rule = &numbers->adam,
+                                             .clip = place.clip});
+      hyperball_step(who, place, &numbers->move, static_cast<const T*>(u));
     });
   }
 
  private:
+  struct Numbers {
+    kernels::AdamRule adam;
+    kernels::MoveRule move;
+  };
   std::size_t radius_slot() const override { return 2; }
 };
 

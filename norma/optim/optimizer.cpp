@@ -9,6 +9,7 @@
 #include "norma/optim/constraints.h"
 #include "norma/optim/step_elements.h"
 #include "norma/tensor/plain.h"
+#include "norma/tensor/planning.h"
 
 namespace norma {
 
@@ -19,8 +20,8 @@ bool is_table(ParamClass kind) {
          kind == ParamClass::class_token || kind == ParamClass::head;
 }
 
-Buffer buffer_of(Index count, std::size_t size) {
-  return Buffer(static_cast<std::size_t>(count) * size);
+Buffer buffer_of(Index count, std::size_t size, Device device) {
+  return Buffer(static_cast<std::size_t>(count) * size, device);
 }
 
 void require_number(const char* what, double value) {
@@ -67,7 +68,7 @@ Optimizer::Optimizer(ParamStore& params, const OptimSpec& spec)
   plan(params);
   allocate(params);
   for (const Job& job : jobs_) {
-    const Place place = place_of(job, params);
+    const Place place = place_of(job, params, nullptr);
     job.rule->start(place);
     start_constraint(place, job.constraint_slot);
   }
@@ -97,6 +98,7 @@ void Optimizer::plan(const ParamStore& params) {
 void Optimizer::allocate(const ParamStore& params) {
   const std::size_t size = size_of(dtype_);
   std::size_t bytes = 0;
+  std::size_t number_bytes = 0;
   Index scratch = 0;
   Index pieces = 0;
   Index capped = 0;
@@ -108,18 +110,22 @@ void Optimizer::allocate(const ParamStore& params) {
       job.at[i] = bytes;
       bytes += aligned_bytes(static_cast<std::size_t>(job.slots[i].count) * size);
     }
+    job.numbers_at = number_bytes;
+    number_bytes += job.rule->number_bytes();
     scratch = std::max({scratch, job.rule->scratch(job.span), constraint_scratch(job.span)});
     pieces = std::max(pieces, kernels::norm_pieces(job.span.count));
     if (job.capped) capped = std::max(capped, job.span.count);
   }
   const Device device = params.values().device;
   states_ = Buffer(bytes, device);
-  scratch_ = buffer_of(scratch, size);
-  partials_ = buffer_of(pieces, sizeof(double));
-  before_ = buffer_of(capped, size);
+  scratch_ = buffer_of(scratch, size, device);
+  partials_ = buffer_of(pieces + Place::kScalars, sizeof(double), device);
+  before_ = buffer_of(capped, size, device);
+  numbers_ = Buffer(number_bytes);
+  if (device.kind == DeviceKind::cuda) sent_ = Buffer(number_bytes, device);
 }
 
-Place Optimizer::place_of(const Job& job, const ParamStore& params) const {
+Place Optimizer::place_of(const Job& job, const ParamStore& params, const double* clip) const {
   const auto part = [&](const Tensor& flat) {
     auto* data = static_cast<std::byte*>(flat.data) +
                  static_cast<std::size_t>(job.span.offset) * size_of(flat.dtype);
@@ -130,7 +136,11 @@ Place Optimizer::place_of(const Job& job, const ParamStore& params) const {
   place.w = part(params.values());
   place.g = part(params.grads());
   place.scratch = scratch_.data();
-  place.partials = reinterpret_cast<double*>(partials_.data());
+  place.scalars = reinterpret_cast<double*>(partials_.data());
+  place.partials = place.scalars + Place::kScalars;
+  place.numbers = (sent_.data() != nullptr ? sent_ : numbers_).data() + job.numbers_at;
+  place.clip = clip;
+  if (const Tensor copies = params.copies()) place.copy = copies.as<Bf16>() + job.span.offset;
   place.keep = job.capped ? kernels::Keep::nothing : keep_of(job.span.tags);
   for (std::size_t i = 0; i < job.slots.size(); ++i) place.slots[i] = states_.data() + job.at[i];
   place.rule_slots = job.constraint_slot;
@@ -138,8 +148,28 @@ Place Optimizer::place_of(const Job& job, const ParamStore& params) const {
 }
 
 void Optimizer::step(ParamStore& params, StepSpec step) {
+  require_store(params);
+  prepare(step);
+  apply(params);
+}
+
+void Optimizer::prepare(StepSpec step) {
   require_number("the learning rate", step.lr);
   require_number("the factor of the gradient", step.grad_scale);
+  steps_ += 1;
+  for (const Job& job : jobs_) {
+    job.rule->prepare(job.span,
+                      {.lr = step.lr * job.span.lr_factor * job.rule->lr_factor(),
+                       .grad_scale = step.grad_scale,
+                       .t = steps_done()},
+                      numbers_.data() + job.numbers_at);
+  }
+  if (sent_.data() != nullptr && !planning()) {
+    device::copy_in(sent_.data(), numbers_.data(), numbers_.bytes());
+  }
+}
+
+void Optimizer::require_store(const ParamStore& params) const {
   const Tensor values = params.values();
   if (values.count() != elements_ || values.dtype != dtype_) {
     throw RequestError(say("optimizer: it was made for ",
@@ -152,32 +182,30 @@ void Optimizer::step(ParamStore& params, StepSpec step) {
                            name_of(values.dtype),
                            "."));
   }
-  steps_ += 1;
-  for (const Job& job : jobs_) {
-    run(job,
-        params,
-        {.lr = step.lr * job.span.lr_factor * job.rule->lr_factor(),
-         .grad_scale = step.grad_scale,
-         .t = steps_done()});
-  }
 }
 
-void Optimizer::run(const Job& job, const ParamStore& params, const StepPass& pass) const {
-  const Place place = place_of(job, params);
+void Optimizer::apply(ParamStore& params, const double* clip) {
+  require_store(params);
+  for (const Job& job : jobs_) run(job, place_of(job, params, clip));
+  params.finish_step();
+}
+
+void Optimizer::run(const Job& job, const Place& place) const {
   if (job.capped) {
     const Tensor before(before_.data(), {job.span.count}, dtype_, place.w.device);
     copy(place.w, before);
-    job.rule->step(place, pass);
+    job.rule->step(place);
     with_kernels(place.w, [&]<class T>(auto who, T) {
       kernels::run(who,
                    kernels::AngularCap<T>{.before = before.as<const T>(),
                                           .w = place.w.as<T>(),
                                           .layout = place.layout(),
-                                          .cap = spec_.angular_cap});
+                                          .cap = spec_.angular_cap,
+                                          .copy = place.copy});
     });
     return;
   }
-  job.rule->step(place, pass);
+  job.rule->step(place);
   if (!job.rule->keeps_vectors()) keep_vectors(place);
   keep_norm(place, job.constraint_slot);
 }

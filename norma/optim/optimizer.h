@@ -36,6 +36,13 @@ class Optimizer {
   /// learning rate or factor that is not a number of at least 0.
   void step(ParamStore& params, StepSpec step);
 
+  /// The two parts of a step, for a GPU that replays the second one as a graph: prepare() works out
+  /// the numbers of the next step and sends them; apply() reads them where the weights are, and
+  /// neither waits nor allocates. `clip` is a factor of all gradients beside the weights
+  /// (Clipper::grad_scale), null for none. Every apply needs a prepare of its own.
+  void prepare(StepSpec step);
+  void apply(ParamStore& params, const double* clip = nullptr);
+
   /// Everything that a resumed run needs, in an order that depends on parameters and settings
   /// alone.
   std::vector<StateTensor> state();
@@ -53,13 +60,15 @@ class Optimizer {
     std::vector<StateSlot> slots;  // the rule's, then the constraint's
     std::size_t constraint_slot = 0;
     std::array<std::size_t, Place::kMostSlots> at{};  // byte offsets of the slots
+    std::size_t numbers_at = 0;                       // byte offset of its numbers
     bool capped = false;                              // the angle of its vectors is bounded
   };
 
   void plan(const ParamStore& params);
+  void require_store(const ParamStore& params) const;
   void allocate(const ParamStore& params);
-  Place place_of(const Job& job, const ParamStore& params) const;
-  void run(const Job& job, const ParamStore& params, const StepPass& pass) const;
+  Place place_of(const Job& job, const ParamStore& params, const double* clip) const;
+  void run(const Job& job, const Place& place) const;
 
   OptimSpec spec_;
   RuleBook rules_;
@@ -71,7 +80,9 @@ class Optimizer {
   DType dtype_;
   Buffer states_;
   Buffer scratch_;
-  Buffer partials_;
+  Buffer partials_;   // and the scalars of a place behind them
+  Buffer numbers_;    // of this step, for all jobs, on the host
+  Buffer sent_;       // the same on a GPU
   Buffer before_;     // the weights of a capped span before its step
   double steps_ = 0;  // a double, so that it can be a state tensor; exact up to 2^53
 };

@@ -14,7 +14,17 @@ class SphereStep : public StepRule {
   }
   bool merges() const override { return false; }
 
-  void step(const Place& place, const StepPass& pass) const override {
+  std::size_t number_bytes() const override { return sizeof(kernels::SphereRule); }
+  void prepare(const Span&, const StepPass& pass, std::byte* numbers) const override {
+    store_numbers(numbers,
+                  kernels::SphereRule{.grad_scale = pass.grad_scale,
+                                      .lr = pass.lr,
+                                      .beta1 = spec_.beta1,
+                                      .beta2 = spec_.beta2,
+                                      .eps = spec_.eps,
+                                      .t = pass.t});
+  }
+  void step(const Place& place) const override {
     with_kernels(place.w, [&]<class T>(auto who, T) {
       kernels::run(who,
                    kernels::SphereAdam<T>{.w = place.w.as<T>(),
@@ -22,15 +32,12 @@ class SphereStep : public StepRule {
                                           .m = place.slot<T>(0),
                                           .v = place.slot<T>(1),
                                           .layout = place.layout(),
-                                          .grad_scale = pass.grad_scale,
-                                          .lr = pass.lr,
-                                          .beta1 = spec_.beta1,
-                                          .beta2 = spec_.beta2,
-                                          .eps = spec_.eps,
-                                          .t = pass.t,
+                                          .rule = place.numbers_as<const kernels::SphereRule>(),
                                           .geodesic = spec_.retraction == Retraction::exponential,
                                           .parallel = spec_.transport == Transport::parallel,
-                                          .lazy = place.span->lazy});
+                                          .lazy = place.span->lazy,
+                                          .clip = place.clip,
+                                          .copy = place.copy});
     });
   }
 

@@ -16,8 +16,9 @@ class ElementRule : public StepRule {
   Index scratch(const Span& span) const override { return column_scratch(span); }
 
  protected:
+  /// With the rule that was prepared.
   template <class Rule>
-  static void run(const Place& place, const Rule& rule) {
+  static void run(const Place& place) {
     with_kernels(place.w, [&]<class T>(auto who, T) {
       kernels::run(who,
                    kernels::ElementStep<T, Rule>{.w = place.w.as<T>(),
@@ -26,10 +27,12 @@ class ElementRule : public StepRule {
                                                  .second = place.rule_slot<T>(1),
                                                  .rows = place.span->rows,
                                                  .cols = place.span->cols,
-                                                 .rule = rule,
+                                                 .rule = place.numbers_as<const Rule>(),
                                                  .keep = place.keep,
                                                  .lazy_rows = place.span->lazy,
-                                                 .partials = place.scratch_as<T>()});
+                                                 .partials = place.scratch_as<T>(),
+                                                 .clip = place.clip,
+                                                 .copy = place.copy});
     });
   }
 };

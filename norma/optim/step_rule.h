@@ -3,11 +3,14 @@
 #pragma once
 
 #include <array>
+#include <cstring>
 #include <memory>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "norma/base/error.h"
+#include "norma/device/device.h"
 #include "norma/kernels/exec.h"
 #include "norma/kernels/vectors.h"
 #include "norma/optim/span.h"
@@ -25,13 +28,18 @@ struct StateSlot {
 /// Where a span lies: its weights, gradients, states and the scratch memory of the optimizer.
 struct Place {
   static constexpr std::size_t kMostSlots = 5;
+  static constexpr Index kScalars = 2;
   const Span* span = nullptr;
   Tensor w;  // the flat elements of the span
   Tensor g;
   std::array<std::byte*, kMostSlots> slots{};
   std::size_t rule_slots = 0;  // the first ones are the rule's, the others the constraint's
   std::byte* scratch = nullptr;
-  double* partials = nullptr;  // (norm_pieces(span.count))
+  double* partials = nullptr;    // (norm_pieces(span.count))
+  double* scalars = nullptr;     // (kScalars), scratch too
+  std::byte* numbers = nullptr;  // what the rule prepared for this step
+  const double* clip = nullptr;  // a factor of the gradient; null: 1
+  Bf16* copy = nullptr;          // working copies of the weights, for kernels on a GPU to write
   kernels::Keep keep = kernels::Keep::nothing;
 
   template <class T>
@@ -47,6 +55,10 @@ struct Place {
   T* scratch_as() const {
     return reinterpret_cast<T*>(scratch);
   }
+  template <class Numbers>
+  Numbers* numbers_as() const {
+    return reinterpret_cast<Numbers*>(numbers);
+  }
   kernels::VectorLayout layout() const {
     return {span->rows, span->cols, span->tags.axis == VectorAxis::columns};
   }
@@ -59,6 +71,9 @@ struct StepPass {
   Index t = 1;
 };
 
+/// What a rule does has two parts. prepare() works out the numbers of a step on the host; step()
+/// reads them where the weights are, and so can be recorded as a graph on a GPU and replayed with
+/// other numbers. It never waits.
 class StepRule {
  public:
   StepRule() = default;
@@ -77,13 +92,29 @@ class StepRule {
   virtual double lr_factor() const { return 1; }
   /// Fills states that do not start at zero.
   virtual void start(const Place&) const {}
-  virtual void step(const Place& place, const StepPass& pass) const = 0;
+  /// Bytes of the numbers of a step; a multiple of 8.
+  virtual std::size_t number_bytes() const = 0;
+  virtual void prepare(const Span& span, const StepPass& pass, std::byte* numbers) const = 0;
+  /// May change its numbers.
+  virtual void step(const Place& place) const = 0;
 };
+
+template <class Numbers>
+void store_numbers(std::byte* to, const Numbers& numbers) {
+  static_assert(std::is_trivially_copyable_v<Numbers> && sizeof(Numbers) % sizeof(double) == 0);
+  std::memcpy(to, &numbers, sizeof numbers);
+}
 
 /// Calls f(who, T{}) with the kernels for this tensor; nothing is called while planning.
 template <class F>
 void with_kernels(const Tensor& like, F&& f) {
   if (planning()) return;
+  if (like.device.kind == DeviceKind::cuda) {
+    if constexpr (device::kBuiltWithCuda) {
+      if (like.dtype == DType::f32) return f(kernels::Cuda{}, float{});
+    }
+    throw RequestError("an optimizer steps parameters in f32 on a GPU.");
+  }
   if (like.dtype == DType::f64) {
     f(kernels::Ref{}, double{});
   } else if (like.dtype == DType::f32) {

@@ -35,7 +35,8 @@ std::vector<T> momentum_direction(Who who, bool nesterov) {
   const auto g = normals<T>(kCount, 1);
   auto m = normals<T>(kCount, 2);
   std::vector<T> u(g.size());
-  run(who, MomentumDirection<T>{g.data(), m.data(), u.data(), kCount, 0.7, 0.9, nesterov});
+  const MoveRule rule{.grad_scale = 0.7, .lr = 0, .factor = 0, .decay = 0};
+  run(who, MomentumDirection<T>{g.data(), m.data(), u.data(), kCount, &rule, 0.9, nesterov});
   u.insert(u.end(), m.begin(), m.end());
   return u;
 }
@@ -70,12 +71,12 @@ TEST(AdamDirection, IsTheRatioOfAdam) {
   std::vector<float> m32(g.size());
   std::vector<float> v32(g.size());
   std::vector<float> u32(g.size());
-  run(Cpu{}, AdamDirection<float>{g32.data(), m32.data(), v32.data(), u32.data(), kCount, rule});
+  run(Cpu{}, AdamDirection<float>{g32.data(), m32.data(), v32.data(), u32.data(), kCount, &rule});
   expect_near(u32, want, 1e-6);
   std::vector<double> m(g.size());
   std::vector<double> v(g.size());
   std::vector<double> u(g.size());
-  run(Ref{}, AdamDirection<double>{g.data(), m.data(), v.data(), u.data(), kCount, rule});
+  run(Ref{}, AdamDirection<double>{g.data(), m.data(), v.data(), u.data(), kCount, &rule});
   for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(u[i], want[i], 1e-13);
 }
 
@@ -89,11 +90,12 @@ TEST(DirectionStep, DecaysCautiouslyWhenAsked) {
       want.push_back(w0[i] - (decays ? 0.25 * w0[i] : 0) - 0.1 * u[i]);
     }
     auto w = w0;
-    run(Ref{}, DirectionStep<double>{w.data(), u.data(), kCount, 0.1, 0.25, cautious});
+    const MoveRule rule{.grad_scale = 1, .lr = 0, .factor = 0.1, .decay = 0.25};
+    run(Ref{}, DirectionStep<double>{w.data(), u.data(), kCount, &rule, cautious});
     for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(w[i], want[i], 1e-14);
     auto w32 = normals<float>(kCount, 3);
     const auto u32 = normals<float>(kCount, 4);
-    run(Cpu{}, DirectionStep<float>{w32.data(), u32.data(), kCount, 0.1, 0.25, cautious});
+    run(Cpu{}, DirectionStep<float>{w32.data(), u32.data(), kCount, &rule, cautious});
     expect_near(w32, want, 1e-6);
   }
 }
@@ -104,6 +106,7 @@ TEST(Orthogonalize, OneAndTwoThreadsGiveTheSameBits) {
     auto x = normals<float>(200 * 300, 5);
     std::vector<float> scratch(static_cast<std::size_t>(orthogonalize_scratch(200, 300)));
     std::vector<double> partials(static_cast<std::size_t>(norm_pieces(200 * 300)));
+    double factor = 0;
     Orthogonalize<float> request{.x = x.data(),
                                  .rows = 200,
                                  .cols = 300,
@@ -112,7 +115,8 @@ TEST(Orthogonalize, OneAndTwoThreadsGiveTheSameBits) {
                                  .safety = 1,
                                  .floor = 1e-7,
                                  .scratch = scratch.data(),
-                                 .partials = partials.data()};
+                                 .partials = partials.data(),
+                                 .factor = &factor};
     request.quintics.fill({3.4445, -4.7750, 2.0315});
     run(Cpu{}, request);
     return x;

@@ -37,6 +37,14 @@ void check_adam_by_hand(Who who, double limit) {
   T v = 0;
   for (Index t = 1; t <= 3; ++t) {
     const T g = static_cast<T>(gradients[t - 1]);
+    const AdamRule rule{.grad_scale = 0.5,
+                        .lr = 0.1,
+                        .decay = 0.1 * 0.1,
+                        .coupled = 0,
+                        .beta1 = 0.9,
+                        .beta2 = 0.99,
+                        .eps = 1e-3,
+                        .t = t};
     run(who,
         ElementStep<T, AdamRule>{.w = &w,
                                  .g = &g,
@@ -44,14 +52,7 @@ void check_adam_by_hand(Who who, double limit) {
                                  .second = &v,
                                  .rows = 1,
                                  .cols = 1,
-                                 .rule = {.grad_scale = 0.5,
-                                          .lr = 0.1,
-                                          .decay = 0.1 * 0.1,
-                                          .coupled = 0,
-                                          .beta1 = 0.9,
-                                          .beta2 = 0.99,
-                                          .eps = 1e-3,
-                                          .t = t},
+                                 .rule = &rule,
                                  .keep = Keep::nothing,
                                  .lazy_rows = false,
                                  .partials = nullptr});
@@ -143,6 +144,7 @@ State<T> three_steps(Who who, Request request) {
         g[static_cast<std::size_t>(r * request.cols + c)] = 0;
       }
     }
+    const typename Case::Rule rule = Case::at(t);
     run(who,
         ElementStep<T, typename Case::Rule>{
             .w = state.w.data(),
@@ -151,7 +153,7 @@ State<T> three_steps(Who who, Request request) {
             .second = state.second.empty() ? nullptr : state.second.data(),
             .rows = request.rows,
             .cols = request.cols,
-            .rule = Case::at(t),
+            .rule = &rule,
             .keep = request.keep,
             .lazy_rows = request.lazy,
             .partials = partials.data()});
@@ -256,6 +258,7 @@ TEST(ElementStep, NaNIsNotHidden) {
   std::vector<float> w = {1, 1};
   const std::vector<float> g = {std::numeric_limits<float>::quiet_NaN(), 1};
   std::vector<float> b = {0, 0};
+  const SgdRule rule = SgdCase::at(1);
   run(Cpu{},
       ElementStep<float, SgdRule>{.w = w.data(),
                                   .g = g.data(),
@@ -263,7 +266,7 @@ TEST(ElementStep, NaNIsNotHidden) {
                                   .second = nullptr,
                                   .rows = 1,
                                   .cols = 2,
-                                  .rule = SgdCase::at(1),
+                                  .rule = &rule,
                                   .keep = Keep::nothing,
                                   .lazy_rows = true,
                                   .partials = nullptr});
@@ -296,7 +299,7 @@ TEST(SgdAgreement, CountsWhereStepAndGradientAgree) {
   }
   for (const bool fast : {false, true}) {
     std::vector<double> partials(static_cast<std::size_t>(norm_pieces(count)));
-    const SgdAgreement<float> request{w.data(), g.data(), b.data(), count, rule, partials.data()};
+    const SgdAgreement<float> request{w.data(), g.data(), b.data(), count, &rule, partials.data()};
     if (fast) {
       run(Cpu{}, request);
     } else {

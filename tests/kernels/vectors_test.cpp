@@ -135,18 +135,15 @@ Sphere<T> sphere_steps(
               std::vector<T>(static_cast<std::size_t>(layout.vectors()))};
   for (int t = 1; t <= steps; ++t) {
     const auto g = normals<T>(count, 20 + static_cast<std::uint64_t>(t));
+    const SphereRule rule{
+        .grad_scale = 0.6, .lr = 0.2, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .t = t};
     run(who,
         SphereAdam<T>{.w = s.w.data(),
                       .g = g.data(),
                       .m = s.m.data(),
                       .v = s.v.data(),
                       .layout = layout,
-                      .grad_scale = 0.6,
-                      .lr = 0.2,
-                      .beta1 = 0.9,
-                      .beta2 = 0.95,
-                      .eps = 1e-8,
-                      .t = t,
+                      .rule = &rule,
                       .geodesic = geodesic,
                       .parallel = parallel,
                       .lazy = false});
@@ -186,21 +183,10 @@ TEST(SphereAdam, RowsAndColumnsOfTheTransposedAgree) {
       g[c * 7 + r] = g0[r * 11 + c];
     }
   }
+  const SphereRule rule{0.6, 0.2, 0.9, 0.95, 1e-8, 1};
   run(Ref{},
-      SphereAdam<double>{w.data(),
-                         g.data(),
-                         m.data(),
-                         v.data(),
-                         {11, 7, true},
-                         0.6,
-                         0.2,
-                         0.9,
-                         0.95,
-                         1e-8,
-                         1,
-                         true,
-                         true,
-                         false});
+      SphereAdam<double>{
+          w.data(), g.data(), m.data(), v.data(), {11, 7, true}, &rule, true, true, false});
   for (std::size_t r = 0; r < 7; ++r) {
     for (std::size_t c = 0; c < 11; ++c) EXPECT_NEAR(w[c * 7 + r], rows.w[r * 11 + c], 1e-14);
     EXPECT_NEAR(v[r], rows.v[r], 1e-14);

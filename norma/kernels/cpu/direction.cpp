@@ -26,7 +26,7 @@ void for_each_piece(Index count, F&& f) {
 void run(Cpu, const MomentumDirection<float>& a) {
   const float beta = f32(a.beta);
   const float fresh = f32(1 - a.beta);
-  const float scale = f32(a.grad_scale);
+  const float scale = f32(a.rule->grad_scale * factor_at(a.clip));
   const float direct = a.nesterov ? fresh : 0.0f;
   const float through = a.nesterov ? beta : 1.0f;
   for_each_piece(a.count, [&](Index begin, Index end) {
@@ -44,15 +44,16 @@ void run(Cpu, const MomentumDirection<float>& a) {
 }
 
 void run(Cpu, const AdamDirection<float>& a) {
-  const auto t = static_cast<double>(a.rule.t);
-  const float correct = f32(1 / (1 - std::pow(a.rule.beta1, t)));
-  const float root = f32(1 / std::sqrt(1 - std::pow(a.rule.beta2, t)));
-  const float scale = f32(a.rule.grad_scale);
-  const float beta1 = f32(a.rule.beta1);
-  const float beta2 = f32(a.rule.beta2);
-  const float fresh1 = f32(1 - a.rule.beta1);
-  const float fresh2 = f32(1 - a.rule.beta2);
-  const float eps = f32(a.rule.eps);
+  const AdamRule& rule = *a.rule;
+  const auto t = static_cast<double>(rule.t);
+  const float correct = f32(1 / (1 - std::pow(rule.beta1, t)));
+  const float root = f32(1 / std::sqrt(1 - std::pow(rule.beta2, t)));
+  const float scale = f32(rule.grad_scale * factor_at(a.clip));
+  const float beta1 = f32(rule.beta1);
+  const float beta2 = f32(rule.beta2);
+  const float fresh1 = f32(1 - rule.beta1);
+  const float fresh2 = f32(1 - rule.beta2);
+  const float eps = f32(rule.eps);
   for_each_piece(a.count, [&](Index begin, Index end) {
     const float* __restrict gs = a.g;
     float* __restrict ms = a.m;
@@ -71,9 +72,9 @@ void run(Cpu, const AdamDirection<float>& a) {
 }
 
 void run(Cpu, const DirectionStep<float>& a) {
-  const float keep = f32(1 - a.decay);
+  const float keep = f32(1 - a.rule->decay);
   const float against = a.cautious ? 1.0f : keep;  // where the step and the weight disagree
-  const float factor = f32(a.factor);
+  const float factor = f32(a.rule->factor);
   for_each_piece(a.count, [&](Index begin, Index end) {
     float* __restrict w = a.w;
     const float* __restrict u = a.u;

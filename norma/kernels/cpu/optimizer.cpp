@@ -1,8 +1,7 @@
-#include "norma/kernels/optimizer.h"
-
 #include <algorithm>
 
 #include "norma/kernels/parallel.h"
+#include "norma/kernels/sum_work.h"
 
 namespace norma::kernels {
 
@@ -22,6 +21,18 @@ void run(Cpu, const SquaredNorm<float>& a) {
       sum += static_cast<double>(block);
     }
     a.partials[piece] = sum;
+  });
+}
+
+void run(Cpu, const ScaleBy<float>& a) {
+  const auto factor = static_cast<float>(*a.factor);
+  if (factor == 1) return;
+  for_each_row(norm_pieces(a.count), kNormPiece, [&](Index piece) {
+    const Index begin = piece * kNormPiece;
+    const Index end = std::min(a.count, begin + kNormPiece);
+    float* __restrict x = a.x;
+#pragma omp simd
+    for (Index i = begin; i < end; ++i) x[i] *= factor;
   });
 }
 

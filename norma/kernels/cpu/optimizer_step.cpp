@@ -1,184 +1,48 @@
 #include "norma/kernels/optimizer_step.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "norma/kernels/cpu/vector_blocks.h"
+#include "norma/kernels/element_rules.h"
 #include "norma/kernels/flags.h"
 #include "norma/kernels/optimizer.h"
-#include "norma/kernels/vec_math.h"
 
 namespace norma::kernels {
 
 namespace {
 
-float f32(double x) { return static_cast<float>(x); }
-float sign(float x) { return static_cast<float>((x > 0) - (x < 0)); }
-
-// One element of each rule, with everything that is the same for all elements worked out before.
-// Called as f(w, g, a, b) with the states a and b; gives the new w.
-
-template <bool kCaution>
-struct SgdElement {
-  explicit SgdElement(const SgdRule& rule)
-      : scale(f32(rule.grad_scale)),
-        coupled(f32(rule.coupled)),
-        keep(f32(1 - rule.decay)),
-        lr(f32(rule.lr)),
-        // b = old·b + fresh·g and s = direct·g + through·b cover the first step and Nesterov too.
-        old(rule.first || rule.momentum == 0 ? 0.0f : f32(rule.momentum)),
-        fresh(rule.first || rule.momentum == 0 ? 1.0f : f32(1 - rule.damping)),
-        direct(rule.nesterov ? 1.0f : 0.0f),
-        through(rule.nesterov ? f32(rule.momentum) : 1.0f),
-        factor(f32(rule.caution_factor)) {}
-  float gradient(float w, float g) const { return scale * g + coupled * w; }
-  float direction(float g, float& b) const {
-    b = old * b + fresh * g;
-    return direct * g + through * b;
-  }
-  float operator()(float w, float gradient_in, float& b, float&) const {
-    const float g = gradient(w, gradient_in);
-    float s = direction(g, b);
-    if constexpr (kCaution) s = s * g > 0 ? s * factor : 0.0f;
-    return keep * w - lr * s;
-  }
-  float scale, coupled, keep, lr, old, fresh, direct, through, factor;
-};
-
-struct AdamElement {
-  explicit AdamElement(const AdamRule& rule)
-      : scale(f32(rule.grad_scale)),
-        coupled(f32(rule.coupled)),
-        keep(f32(1 - rule.decay)),
-        step(f32(rule.lr / (1 - std::pow(rule.beta1, static_cast<double>(rule.t))))),
-        root(f32(1 / std::sqrt(1 - std::pow(rule.beta2, static_cast<double>(rule.t))))),
-        beta1(f32(rule.beta1)),
-        beta2(f32(rule.beta2)),
-        fresh1(f32(1 - rule.beta1)),
-        fresh2(f32(1 - rule.beta2)),
-        eps(f32(rule.eps)) {}
-  void moments(float w, float gradient_in, float& m, float& v) const {
-    const float g = scale * gradient_in + coupled * w;
-    m = beta1 * m + fresh1 * g;
-    v = beta2 * v + fresh2 * g * g;
-  }
-  float operator()(float w, float g, float& m, float& v) const {
-    moments(w, g, m, v);
-    return keep * w - step * m / (std::sqrt(v) * root + eps);
-  }
-  float scale, coupled, keep, step, root, beta1, beta2, fresh1, fresh2, eps;
-};
-
-struct GatedAdamElement {
-  explicit GatedAdamElement(const GatedAdamRule& rule)
-      : adam(rule.adam), power(f32(rule.power)), log_gate(f32(std::log(rule.gate))) {}
-  float operator()(float w, float g, float& m, float& v) const {
-    adam.moments(w, g, m, v);
-    const float divisor = std::sqrt(v) * adam.root + adam.eps;
-    // D^a / (D^a + gate^a), written as a sigmoid so that no power overflows.
-    const float gate = 1.0f / (1.0f + expf(-power * (logf(divisor) - log_gate)));
-    return adam.keep * w - adam.step * gate * m / divisor;
-  }
-  AdamElement adam;
-  float power, log_gate;
-};
-
-struct LionElement {
-  explicit LionElement(const LionRule& rule)
-      : scale(f32(rule.grad_scale)),
-        keep(f32(1 - rule.decay)),
-        lr(f32(rule.lr)),
-        beta1(f32(rule.beta1)),
-        beta2(f32(rule.beta2)),
-        fresh1(f32(1 - rule.beta1)),
-        fresh2(f32(1 - rule.beta2)) {}
-  float operator()(float w, float gradient_in, float& m, float&) const {
-    const float g = scale * gradient_in;
-    const float moved = keep * w - lr * sign(beta1 * m + fresh1 * g);
-    m = beta2 * m + fresh2 * g;
-    return moved;
-  }
-  float scale, keep, lr, beta1, beta2, fresh1, fresh2;
-};
-
-struct AdagradElement {
-  explicit AdagradElement(const AdagradRule& rule)
-      : scale(f32(rule.grad_scale)),
-        coupled(f32(rule.coupled)),
-        lr(f32(rule.lr)),
-        eps(f32(rule.eps)) {}
-  float operator()(float w, float gradient_in, float& v, float&) const {
-    const float g = scale * gradient_in + coupled * w;
-    v += g * g;
-    return w - lr * g / (std::sqrt(v) + eps);
-  }
-  float scale, coupled, lr, eps;
-};
-
-struct RmspropElement {
-  explicit RmspropElement(const RmspropRule& rule)
-      : scale(f32(rule.grad_scale)),
-        coupled(f32(rule.coupled)),
-        lr(f32(rule.lr)),
-        beta2(f32(rule.beta2)),
-        fresh2(f32(1 - rule.beta2)),
-        momentum(f32(rule.momentum)),
-        eps(f32(rule.eps)) {}
-  float operator()(float w, float gradient_in, float& v, float& b) const {
-    const float g = scale * gradient_in + coupled * w;
-    v = beta2 * v + fresh2 * g * g;
-    b = momentum * b + g / (std::sqrt(v) + eps);
-    return w - lr * b;
-  }
-  float scale, coupled, lr, beta2, fresh2, momentum, eps;
-};
-
-struct SignElement {
-  explicit SignElement(const SignRule& rule)
-      : scale(f32(rule.grad_scale)),
-        keep(f32(1 - rule.decay)),
-        lr(f32(rule.lr)),
-        momentum(f32(rule.momentum)),
-        fresh(f32(1 - rule.momentum)) {}
-  float operator()(float w, float g, float& b, float&) const {
-    b = momentum * b + fresh * (scale * g);
-    return keep * w - lr * sign(b);
-  }
-  float scale, keep, lr, momentum, fresh;
-};
-
 /// Calls f(element) with the element of a rule.
 template <class F>
-void with_element(const SgdRule& rule, F&& f) {
+void with_element(const SgdRule& rule, double clip, F&& f) {
   if (rule.caution) {
-    f(SgdElement<true>(rule));
+    f(SgdElement<true>(rule, clip));
   } else {
-    f(SgdElement<false>(rule));
+    f(SgdElement<false>(rule, clip));
   }
 }
 template <class F>
-void with_element(const AdamRule& rule, F&& f) {
-  f(AdamElement(rule));
+void with_element(const AdamRule& rule, double clip, F&& f) {
+  f(AdamElement(rule, clip));
 }
 template <class F>
-void with_element(const GatedAdamRule& rule, F&& f) {
-  f(GatedAdamElement(rule));
+void with_element(const GatedAdamRule& rule, double clip, F&& f) {
+  f(GatedAdamElement(rule, clip));
 }
 template <class F>
-void with_element(const LionRule& rule, F&& f) {
-  f(LionElement(rule));
+void with_element(const LionRule& rule, double clip, F&& f) {
+  f(LionElement(rule, clip));
 }
 template <class F>
-void with_element(const AdagradRule& rule, F&& f) {
-  f(AdagradElement(rule));
+void with_element(const AdagradRule& rule, double clip, F&& f) {
+  f(AdagradElement(rule, clip));
 }
 template <class F>
-void with_element(const RmspropRule& rule, F&& f) {
-  f(RmspropElement(rule));
+void with_element(const RmspropRule& rule, double clip, F&& f) {
+  f(RmspropElement(rule, clip));
 }
 template <class F>
-void with_element(const SignRule& rule, F&& f) {
-  f(SignElement(rule));
+void with_element(const SignRule& rule, double clip, F&& f) {
+  f(SignElement(rule, clip));
 }
 
 /// n neighbouring elements from `begin` on.
@@ -245,7 +109,7 @@ void step_columns(const Step& a, const Element& element) {
 
 template <class Rule>
 void run(Cpu, const ElementStep<float, Rule>& a) {
-  with_element(a.rule, [&](const auto& element) {
+  with_element(*a.rule, factor_at(a.clip), [&](const auto& element) {
     if (keeps_columns(a.keep)) {
       step_columns(a, element);
     } else if (keeps_rows(a.keep) || a.lazy_rows) {
@@ -261,7 +125,7 @@ void run(Cpu, const ElementStep<float, Rule>& a) {
 }
 
 void run(Cpu, const SgdAgreement<float>& a) {
-  const SgdElement<true> element(a.rule);
+  const SgdElement<true> element(*a.rule, factor_at(a.clip));
   for_each_row(norm_pieces(a.count), kNormPiece, [&](Index piece) {
     const Index begin = piece * kNormPiece;
     const Index end = std::min(a.count, begin + kNormPiece);

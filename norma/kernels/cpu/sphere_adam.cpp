@@ -13,6 +13,7 @@ template <class Block>
 void step_block(const SphereAdam<float>& a, const Block& block) {
   using Sums = double[Block::kMost];
   using Factors = float[Block::kMost];
+  const SphereRule& rule = *a.rule;
   const Index count = block.count();
   float* w = a.w;
   float* m = a.m;
@@ -29,9 +30,9 @@ void step_block(const SphereAdam<float>& a, const Block& block) {
   block.each([&](Index i, Index k) { w[i] *= factor[k]; });
 
   // r = g − w⟨w, g⟩, and the moments.
-  const auto scale = static_cast<float>(a.grad_scale);
-  const auto beta1 = static_cast<float>(a.beta1);
-  const auto fresh1 = static_cast<float>(1 - a.beta1);
+  const auto scale = static_cast<float>(rule.grad_scale * factor_at(a.clip));
+  const auto beta1 = static_cast<float>(rule.beta1);
+  const auto fresh1 = static_cast<float>(1 - rule.beta1);
   Factors radial;
   block.sum(sums, [=](Index i, Index) { return w[i] * (scale * g[i]); });
   for (Index k = 0; k < count; ++k) radial[k] = static_cast<float>(sums[k]);
@@ -43,14 +44,14 @@ void step_block(const SphereAdam<float>& a, const Block& block) {
       [&](Index i, Index k) { m[i] = beta1 * m[i] + fresh1 * (scale * g[i] - w[i] * radial[k]); });
 
   // delta[k] turns m into δ.
-  const auto t = static_cast<double>(a.t);
-  const double correct1 = 1 - std::pow(a.beta1, t);
-  const double correct2 = 1 - std::pow(a.beta2, t);
+  const auto t = static_cast<double>(rule.t);
+  const double correct1 = 1 - std::pow(rule.beta1, t);
+  const double correct2 = 1 - std::pow(rule.beta2, t);
   Sums delta;
   for (Index k = 0; k < count; ++k) {
     float& v = a.v[block.vector(k)];
-    v = static_cast<float>(a.beta2 * static_cast<double>(v) + (1 - a.beta2) * sums[k]);
-    delta[k] = 1 / correct1 / (std::sqrt(static_cast<double>(v) / correct2) + a.eps);
+    v = static_cast<float>(rule.beta2 * static_cast<double>(v) + (1 - rule.beta2) * sums[k]);
+    delta[k] = 1 / correct1 / (std::sqrt(static_cast<double>(v) / correct2) + rule.eps);
   }
 
   // w' = keep·w − move·m, with the angle that it turns by.
@@ -62,7 +63,7 @@ void step_block(const SphereAdam<float>& a, const Block& block) {
   block.sum(squares, [=](Index i, Index) { return m[i] * m[i]; });
   for (Index k = 0; k < count; ++k) {
     const double length = std::sqrt(squares[k]);
-    const double step = a.lr * delta[k];
+    const double step = rule.lr * delta[k];
     const double angle = a.geodesic ? step * length : std::atan(step * length);
     turned[k] = static_cast<float>(std::cos(angle));
     raised[k] = static_cast<float>(std::sin(angle) * length);

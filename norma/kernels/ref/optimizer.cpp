@@ -1,6 +1,6 @@
-#include "norma/kernels/optimizer.h"
-
 #include <algorithm>
+
+#include "norma/kernels/sum_work.h"
 
 namespace norma::kernels {
 
@@ -15,7 +15,14 @@ void run(Ref, const SquaredNorm<T>& a) {
   }
 }
 
+template <class T>
+void run(Ref, const ScaleBy<T>& a) {
+  for (Index i = 0; i < a.count; ++i) a.x[i] *= static_cast<T>(*a.factor);
+}
+
 template void run(Ref, const SquaredNorm<float>&);
 template void run(Ref, const SquaredNorm<double>&);
+template void run(Ref, const ScaleBy<float>&);
+template void run(Ref, const ScaleBy<double>&);
 
 }  // namespace norma::kernels

@@ -88,10 +88,22 @@ void step(const SignRule& rule, Element& e) {
   e.w = e.w * (1 - rule.decay) - rule.lr * sign(e.a);
 }
 
+/// The rule with both factors of the gradient in one.
+template <class Rule>
+Rule clipped(Rule rule, const double* clip) {
+  rule.grad_scale *= factor_at(clip);
+  return rule;
+}
+GatedAdamRule clipped(GatedAdamRule rule, const double* clip) {
+  rule.adam.grad_scale *= factor_at(clip);
+  return rule;
+}
+
 }  // namespace
 
 template <class T, class Rule>
 void run(Ref, const ElementStep<T, Rule>& a) {
+  const Rule rule = clipped(*a.rule, a.clip);
   for (Index r = 0; r < a.rows; ++r) {
     const Index begin = r * a.cols;
     const Index end = begin + a.cols;
@@ -101,7 +113,7 @@ void run(Ref, const ElementStep<T, Rule>& a) {
                 static_cast<double>(a.g[i]),
                 a.first == nullptr ? 0 : static_cast<double>(a.first[i]),
                 a.second == nullptr ? 0 : static_cast<double>(a.second[i])};
-      step(a.rule, e);
+      step(rule, e);
       a.w[i] = static_cast<T>(e.w);
       if (a.first != nullptr) a.first[i] = static_cast<T>(e.a);
       if (a.second != nullptr) a.second[i] = static_cast<T>(e.b);
@@ -115,13 +127,13 @@ void run(Ref, const ElementStep<T, Rule>& a) {
 
 template <class T>
 void run(Ref, const SgdAgreement<T>& a) {
+  const SgdRule rule = clipped(*a.rule, a.clip);
   for (Index piece = 0; piece < norm_pieces(a.count); ++piece) {
     double agreeing = 0;
     for (Index i = piece * kNormPiece; i < std::min(a.count, (piece + 1) * kNormPiece); ++i) {
-      const double g =
-          sgd_gradient(a.rule, static_cast<double>(a.w[i]), static_cast<double>(a.g[i]));
+      const double g = sgd_gradient(rule, static_cast<double>(a.w[i]), static_cast<double>(a.g[i]));
       double b = a.b == nullptr ? 0 : static_cast<double>(a.b[i]);
-      agreeing += sgd_direction(a.rule, g, b) * g > 0 ? 1 : 0;
+      agreeing += sgd_direction(rule, g, b) * g > 0 ? 1 : 0;
     }
     a.partials[piece] = agreeing;
   }

@@ -50,25 +50,27 @@ void normalize(const A& a) {
 
 template <class T>
 void sphere_step(const SphereAdam<T>& a, Index k) {
+  const SphereRule& rule = *a.rule;
+  const double scaled = rule.grad_scale * factor_at(a.clip);
   const Vector<T> w(a.w, a.layout, k);
   const Vector<const T> g(a.g, a.layout, k);
   const Vector<T> m(a.m, a.layout, k);
   if (a.lazy && dot(g, g) == 0) return;
   normalize(w);
-  const double along = a.grad_scale * dot(w, g);
+  const double along = scaled * dot(w, g);
   double squares = 0;
   for (Index i = 0; i < w.length(); ++i) {
-    const double r = a.grad_scale * g[i] - w[i] * along;
+    const double r = scaled * g[i] - w[i] * along;
     squares += r * r;
-    m.set(i, a.beta1 * m[i] + (1 - a.beta1) * r);
+    m.set(i, rule.beta1 * m[i] + (1 - rule.beta1) * r);
   }
-  const double v = a.beta2 * static_cast<double>(a.v[k]) + (1 - a.beta2) * squares;
+  const double v = rule.beta2 * static_cast<double>(a.v[k]) + (1 - rule.beta2) * squares;
   a.v[k] = static_cast<T>(v);
-  const auto t = static_cast<double>(a.t);
+  const auto t = static_cast<double>(rule.t);
   const double divisor =
-      (1 - std::pow(a.beta1, t)) * (std::sqrt(v / (1 - std::pow(a.beta2, t))) + a.eps);
+      (1 - std::pow(rule.beta1, t)) * (std::sqrt(v / (1 - std::pow(rule.beta2, t))) + rule.eps);
   const double m_length = norm(m);
-  const double tangent = a.lr * m_length / divisor;  // lr·|δ|
+  const double tangent = rule.lr * m_length / divisor;  // lr·|δ|
   const double angle = a.geodesic ? tangent : std::atan(tangent);
   for (Index i = 0; i < w.length(); ++i) {
     const double before = w[i];
