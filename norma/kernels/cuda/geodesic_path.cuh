@@ -159,7 +159,7 @@ __device__ inline void read_steps(const float* alpha, Index count, double mult, 
 template <class Team, class T>
 __device__ inline void look_again(Held<Team, T>& row) {
   if constexpr (Team::kPacks > 0 && sizeof(row.raw) % sizeof(unsigned) == 0) {
-    auto* words = reinterpret_cast<unsigned*>(row.raw);
+    auto* words = reinterpret_cast<unsigned*>(&row.raw[0]);
 #pragma unroll
     for (int i = 0; i < static_cast<int>(sizeof(row.raw) / sizeof(unsigned)); ++i) {
       asm volatile("" : "+r"(words[i]));
