@@ -70,8 +70,9 @@ __device__ PathPoint<C> short_point(C theta, C alpha, C a, C d) {
   const C rest = 1 - alpha;
   const C p = rest * (1 + w * (1 - rest * rest));
   const C q = alpha * (1 + w * (1 - alpha * alpha));
-  const C bend_a = rest * (1 - rest * rest) * theta / 3;
-  const C bend_d = alpha * (1 - alpha * alpha) * theta / 3;
+  const C third = theta / 3;
+  const C bend_a = rest * (1 - rest * rest) * third;
+  const C bend_d = alpha * (1 - alpha * alpha) * third;
   return {.m = p * a + q * d,
           .p = p,
           .q = q,
