@@ -68,7 +68,8 @@ Var geodesic(Var h, Var b, Var alpha, GeodesicSpec spec) {
     const WantedRows dh = wanted(back, h);
     const WantedRows db = wanted(back, b);
     const WantedRows dalpha = wanted(back, alpha);
-    const bool arcs = spec.rule == GeodesicRule::slerp;
+    // A GPU works the weights of an arc out again.
+    const bool arcs = spec.rule == GeodesicRule::slerp && dy.device.kind == DeviceKind::cpu;
     const Scratch partials = back.scratch(partial_shape(dy, cols, bool(dalpha)), DType::f64);
     const Scratch weights = back.scratch(partial_shape(dy, 2 * cols, arcs), DType::f64);
     const Scratch steps = back.scratch({cols}, DType::f64);

@@ -6,43 +6,42 @@
 
 namespace norma::kernels {
 
-inline constexpr int kAlphaLanes = 32;  // columns of a block
-inline constexpr int kAlphaWarps = 32;  // chunks that are read at once
+/// The slope of α in alpha; +mult at 0.
+__device__ inline double alpha_slope(float alpha, double mult) {
+  return mult * alpha < 0 ? -mult : mult;
+}
 
-/// Thread (c, w) adds the chunks w, w + kAlphaWarps, …; the threads' sums are added in order.
-template <class P, class Out>
-__global__ void add_chunks_kernel(const P* partials,
-                                  Index chunks,
-                                  Index cols,
-                                  const float* alpha,
-                                  double mult,
-                                  Out* out,
-                                  Into into) {
-  __shared__ double shared[kAlphaWarps][kAlphaLanes];
-  const Index c = static_cast<Index>(blockIdx.x) * kAlphaLanes + threadIdx.x;
+/// As finish_columns_kernel, with a factor for each column.
+template <class P>
+__global__ void alpha_columns_kernel(const P* partials,
+                                     Index chunks,
+                                     Index cols,
+                                     const float* alpha,
+                                     double mult,
+                                     float* dalpha,
+                                     Into into) {
+  __shared__ double shared[kFinishWarps][32];
+  const Index c = static_cast<Index>(blockIdx.x) * 32 + threadIdx.x;
   double sum = 0;
   if (c < cols) {
-    for (Index chunk = threadIdx.y; chunk < chunks; chunk += kAlphaWarps) {
+    for (Index chunk = threadIdx.y; chunk < chunks; chunk += kFinishWarps) {
       sum += read<double>(partials[chunk * cols + c]);
     }
   }
   shared[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.y != 0 || c >= cols) return;
-  for (int w = 1; w < kAlphaWarps; ++w) sum += shared[w][threadIdx.x];
-  // Without alphas the sums are only collected.
-  const double slope = alpha == nullptr ? 1 : (mult * alpha[c] < 0 ? -mult : mult);
-  put(out[c], slope * sum, into);
+  for (int w = 1; w < kFinishWarps; ++w) sum += shared[w][threadIdx.x];
+  put(dalpha[c], alpha_slope(alpha[c], mult) * sum, into);
 }
 
 template <int kThreads, class P>
-__global__ void add_columns_kernel(
-    const P* sums, Index cols, const float* alpha, double mult, float* out, Into into) {
+__global__ void alpha_total_kernel(
+    const P* sums, Index cols, const float* alpha, double mult, float* dalpha, Into into) {
   double sum = 0;
   for (Index c = threadIdx.x; c < cols; c += kThreads) sum += read<double>(sums[c]);
   sum = block_sum<kThreads>(sum);
-  if (threadIdx.x != 0) return;
-  put(*out, (mult * *alpha < 0 ? -mult : mult) * sum, into);
+  if (threadIdx.x == 0) put(*dalpha, alpha_slope(*alpha, mult) * sum, into);
 }
 
 /// dalpha (alphas) = or += slope of α in alpha · Σ partials (chunks, cols), alphas 1 or cols. The
@@ -56,14 +55,12 @@ void finish_alpha(P* partials,
                   double mult,
                   float* dalpha,
                   Into into) {
-  const dim3 block(kAlphaLanes, kAlphaWarps);
-  const unsigned grid = device::blocks_for(cols, kAlphaLanes);
   if (alphas == cols) {
     launch("the gradient of alpha",
-           grid,
-           block,
+           device::blocks_for(cols, 32),
+           dim3(32, kFinishWarps),
            0,
-           add_chunks_kernel<P, float>,
+           alpha_columns_kernel<P>,
            partials,
            chunks,
            cols,
@@ -73,24 +70,14 @@ void finish_alpha(P* partials,
            into);
     return;
   }
+  // A column's sum replaces its first part, which only the threads of that column have read.
+  finish_columns(partials, chunks, cols, partials, Into::set);
   constexpr int kThreads = 256;
-  launch("adding partial sums of alpha",
-         grid,
-         block,
-         0,
-         add_chunks_kernel<P, P>,
-         partials,
-         chunks,
-         cols,
-         nullptr,
-         mult,
-         partials,
-         Into::set);
-  launch("the gradient of alpha",
+  launch("the gradient of one alpha",
          1,
          kThreads,
          0,
-         add_columns_kernel<kThreads, P>,
+         alpha_total_kernel<kThreads, P>,
          partials,
          cols,
          alpha,

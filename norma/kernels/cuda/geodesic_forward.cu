@@ -13,7 +13,8 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
   walk_rows(team, walk, [&](Index r, Index) {
     const Held<Team, const T> h(team, args.h.row(r));
     const Held<Team, const T> b(team, args.b.row(r));
-    C squares[3] = {};  // of h, of b, and h·b
+    constexpr bool kDot = kRule == GeodesicRule::riem;
+    C squares[kDot ? 3 : 2] = {};  // of h, of b, and h·b
     team.each([&](int p, int c) {
       C x[N];
       C y[N];
@@ -23,7 +24,7 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
       for (int i = 0; i < N; ++i) {
         squares[0] += x[i] * x[i];
         squares[1] += y[i] * y[i];
-        squares[2] += x[i] * y[i];
+        if constexpr (kDot) squares[2] += x[i] * y[i];
       }
     });
     team.sum(squares);
@@ -39,7 +40,7 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
         d[i] *= static_cast<C>(stats.inv_b);
       }
     };
-    if constexpr (kRule == GeodesicRule::riem) {
+    if constexpr (kDot) {
       stats.turn = static_cast<double>(squares[2]) * stats.inv_h * stats.inv_b;
     }
     if constexpr (kRule == GeodesicRule::slerp) {

@@ -70,8 +70,9 @@ __device__ PathPoint<C> short_point(C theta, C alpha, C a, C d) {
   const C rest = 1 - alpha;
   const C p = rest * (1 + w * (1 - rest * rest));
   const C q = alpha * (1 + w * (1 - alpha * alpha));
-  const C bend_a = rest * (1 - rest * rest) * theta / 3;
-  const C bend_d = alpha * (1 - alpha * alpha) * theta / 3;
+  const C third = theta / 3;
+  const C bend_a = rest * (1 - rest * rest) * third;
+  const C bend_d = alpha * (1 - alpha * alpha) * third;
   return {.m = p * a + q * d,
           .p = p,
           .q = q,
@@ -159,7 +160,7 @@ __device__ inline void read_steps(const float* alpha, Index count, double mult, 
 template <class Team, class T>
 __device__ inline void look_again(Held<Team, T>& row) {
   if constexpr (Team::kPacks > 0 && sizeof(row.raw) % sizeof(unsigned) == 0) {
-    auto* words = reinterpret_cast<unsigned*>(row.raw);
+    auto* words = reinterpret_cast<unsigned*>(&row.raw[0]);
 #pragma unroll
     for (int i = 0; i < static_cast<int>(sizeof(row.raw) / sizeof(unsigned)); ++i) {
       asm volatile("" : "+r"(words[i]));
