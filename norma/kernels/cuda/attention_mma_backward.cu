@@ -93,6 +93,7 @@ __global__ void __launch_bounds__(kThreads) key_kernel(AttentionBackward<Bf16> a
 
   const KeyTile at = key_tile(s, kRows);
   const Index key = at.b * s.key_rows + at.first;
+  const auto first = static_cast<int>(at.first);
   load_tile<kRows, kWidth>(a.k, key, at.count, at.kv * width, width, packed, k);
   load_tile<kRows, kWidth>(a.v, key, at.count, at.kv * width, width, packed, v);
 
@@ -125,7 +126,7 @@ __global__ void __launch_bounds__(kThreads) key_kernel(AttentionBackward<Bf16> a
             float& slope = ds[n][2 * r + e];
             float z = row.factor * one;
             if constexpr (kCapped) z = capped(s, z);
-            one = at.first + row_of(r) < row.seen ? exp_of(z - row.lse) : 0.0f;
+            one = first + row_of(r) < row.seen ? exp_of(z - row.lse) : 0.0f;
             slope = row.factor * one * (slope - row.delta);
             if constexpr (kCapped) slope *= cap_slope(s, z);
           }

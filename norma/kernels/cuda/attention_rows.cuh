@@ -107,10 +107,10 @@ __device__ inline KeyTile key_tile(const AttentionShape& s, int rows) {
           .end = count == 0 ? 0 : min(s.queries, valid - ahead)};
 }
 
-/// What a query's row brings along.
+/// What a query's row brings along, in one access.
 template <class C>
-struct QueryRow {
-  Index seen;
+struct alignas(4 * sizeof(C)) QueryRow {
+  int seen;
   C factor;  // of the head and of the row
   C lse;
   C delta;  // <dout, o>
@@ -122,7 +122,7 @@ __device__ QueryRow<C> query_row(
   if (i >= end) return {};
   const AttentionShape& s = a.shape;
   const Index place = (b * s.heads + h) * s.queries + i;
-  const Index seen = s.visible(b, i);
+  const auto seen = static_cast<int>(s.visible(b, i));
   return {.seen = seen,
           .factor = read<C>(a.head_factor[h]) * row_factor<C>(s, seen),
           .lse = read<C>(a.lse[place]),
