@@ -1,6 +1,7 @@
 // Attention forward for every shape and rule: the softmax is taken as the keys come by, tile by
 // tile, with the sum so far kept relative to the largest logit so far.
 #include "norma/kernels/attention.h"
+#include "norma/kernels/cuda/attention_mma.h"
 #include "norma/kernels/cuda/attention_tiles.cuh"
 #include "norma/kernels/cuda/cudnn_attention.h"
 
@@ -87,12 +88,14 @@ template <class T>
 void run(Cuda, const AttentionForward<T>& a) {
   if constexpr (std::is_same_v<T, Bf16>) {
     if (cudnn_attention(a)) return;
+    if (a.shape.head_width <= kWidestMma) return mma_attention(a);
   }
   const AttentionShape& s = a.shape;
   with_tiling<T>(s.head_width, [&](auto tiling) {
     using K = decltype(tiling);
     launch_tiles("attention",
                  s.batch * s.heads * ((s.queries + K::kTile - 1) / K::kTile),
+                 kTileThreads,
                  K::bytes(3, 1, s.head_width),
                  forward_kernel<K>,
                  a,

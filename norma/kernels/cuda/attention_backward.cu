@@ -3,34 +3,13 @@
 // dv, where the query heads that share a key head follow each other): nothing is added by two
 // blocks, so the bits do not depend on who comes first.
 #include "norma/kernels/attention.h"
+#include "norma/kernels/cuda/attention_mma.h"
 #include "norma/kernels/cuda/attention_tiles.cuh"
 #include "norma/kernels/cuda/cudnn_attention.h"
 
 namespace norma::kernels {
 
 namespace {
-
-/// What a query's row brings along.
-template <class C>
-struct QueryRow {
-  Index seen;
-  C factor;  // of the head and of the row
-  C lse;
-  C delta;  // <dout, o>
-};
-/// Query i of head h; beyond `end` it sees nothing.
-template <class C, class T>
-__device__ QueryRow<C> query_row(
-    const AttentionBackward<T>& a, Index b, Index h, Index i, Index end) {
-  if (i >= end) return {};
-  const AttentionShape& s = a.shape;
-  const Index place = (b * s.heads + h) * s.queries + i;
-  const Index seen = s.visible(b, i);
-  return {.seen = seen,
-          .factor = read<C>(a.head_factor[h]) * row_factor<C>(s, seen),
-          .lse = read<C>(a.lse[place]),
-          .delta = read<C>(a.scratch[place])};
-}
 
 /// delta (batch, heads, queries) = <dout, o>, a warp for each.
 template <class T>
@@ -135,29 +114,20 @@ __global__ void __launch_bounds__(kTileThreads)
   float* k = dout + tile;
   float* v = k + tile;
 
-  const Index tiles = (s.key_rows + K::kTile - 1) / K::kTile;
-  const Index first = blockIdx.x % tiles * K::kTile;
-  const Index kv = blockIdx.x / tiles % s.kv_heads;
-  const Index b = blockIdx.x / tiles / s.kv_heads;
-  const Index valid = s.lengths == nullptr ? s.keys : static_cast<Index>(s.lengths[b]);
-  const Index count = max(Index{0}, min(static_cast<Index>(K::kTile), valid - first));
-  load_tile<K>(a.k, b * s.key_rows + first, count, kv * width, width, packed, k);
-  load_tile<K>(a.v, b * s.key_rows + first, count, kv * width, width, packed, v);
+  const KeyTile at = key_tile(s, K::kTile);
+  const Index key = at.b * s.key_rows + at.first;
+  load_tile<K>(a.k, key, at.count, at.kv * width, width, packed, k);
+  load_tile<K>(a.v, key, at.count, at.kv * width, width, packed, v);
 
-  // Queries that see a key of this tile: from the one at the tile's first key on, up to the
-  // padding.
-  const Index ahead = s.keys - s.queries;
-  const Index begin = s.causal ? max(Index{0}, first - ahead) / K::kTile * K::kTile : 0;
-  const Index end = count == 0 ? 0 : min(s.queries, valid - ahead);
   Output<K> dk = {};
   Output<K> dv = {};
   const Index group = s.heads / s.kv_heads;
-  for (Index h = kv * group; h < (kv + 1) * group; ++h) {
-    for (Index i = begin; i < end; i += K::kTile) {
+  for (Index h = at.kv * group; h < (at.kv + 1) * group; ++h) {
+    for (Index i = at.begin; i < at.end; i += K::kTile) {
       __syncthreads();  // the last tile has been read
-      const Index rows = min(static_cast<Index>(K::kTile), end - i);
-      load_tile<K>(a.q, b * s.queries + i, rows, h * width, width, packed, q);
-      load_tile<K>(a.dout, b * s.queries + i, rows, h * width, width, packed, dout);
+      const Index rows = min(static_cast<Index>(K::kTile), at.end - i);
+      load_tile<K>(a.q, at.b * s.queries + i, rows, h * width, width, packed, q);
+      load_tile<K>(a.dout, at.b * s.queries + i, rows, h * width, width, packed, dout);
       __syncthreads();
       Square<K> p;
       Square<K> ds;
@@ -165,11 +135,11 @@ __global__ void __launch_bounds__(kTileThreads)
       multiply_rows<K>(v, dout, width, ds);
 #pragma unroll
       for (int c = 0; c < K::kRows; ++c) {
-        const QueryRow<C> row = query_row<C>(a, b, h, i + tile_col(c), end);
+        const QueryRow<C> row = query_row<C>(a, at.b, h, i + tile_col(c), at.end);
 #pragma unroll
         for (int r = 0; r < K::kRows; ++r) {
           const C z = capped(s, row.factor * p[r][c]);
-          p[r][c] = first + tile_row(r) < row.seen ? exp_of(z - row.lse) : C{0};
+          p[r][c] = at.first + tile_row(r) < row.seen ? exp_of(z - row.lse) : C{0};
           ds[r][c] = row.factor * p[r][c] * (ds[r][c] - row.delta) * cap_slope(s, z);
         }
       }
@@ -183,10 +153,9 @@ __global__ void __launch_bounds__(kTileThreads)
   C one[K::kRows];
 #pragma unroll
   for (int r = 0; r < K::kRows; ++r) one[r] = 1;
-  const Index rows = min(static_cast<Index>(K::kTile), s.key_rows - first);
-  const Index at = b * s.key_rows + first;
-  if (a.dk) store_output<K>(a.dk, at, rows, kv * width, width, a.dk_into, one, dk);
-  if (a.dv) store_output<K>(a.dv, at, rows, kv * width, width, a.dv_into, one, dv);
+  const Index rows = min(static_cast<Index>(K::kTile), s.key_rows - at.first);
+  if (a.dk) store_output<K>(a.dk, key, rows, at.kv * width, width, a.dk_into, one, dk);
+  if (a.dv) store_output<K>(a.dv, key, rows, at.kv * width, width, a.dv_into, one, dv);
 }
 
 /// sums (batch · heads) = Σ over a head's queries, a warp for each.
@@ -199,6 +168,42 @@ __global__ void sum_queries_kernel(const P* shares, Index queries, P* sums) {
   if (threadIdx.x == 0) write(sums[blockIdx.x], sum);
 }
 
+/// dq, dk, dv and each row's share in dhead_factor; scratch holds <dout, o> of each row.
+template <class T>
+void tile_passes(const AttentionBackward<T>& a) {
+  const AttentionShape& s = a.shape;
+  const bool packed = heads_pack(s, a.q, a.k, a.v, a.dout);
+  with_tiling<T>(s.head_width, [&](auto tiling) {
+    using K = decltype(tiling);
+    if (a.dq || a.dhead_factor != nullptr) {
+      launch_tiles("attention's gradient: queries",
+                   s.batch * s.heads * ((s.queries + K::kTile - 1) / K::kTile),
+                   kTileThreads,
+                   K::bytes(4, 1, s.head_width),
+                   query_kernel<K>,
+                   a,
+                   packed);
+    }
+    if (a.dk || a.dv) {
+      launch_tiles("attention's gradient: keys",
+                   s.batch * s.kv_heads * ((s.key_rows + K::kTile - 1) / K::kTile),
+                   kTileThreads,
+                   K::bytes(4, 2, s.head_width),
+                   key_kernel<K>,
+                   a,
+                   packed);
+    }
+  });
+}
+
+/// Whether the tensor cores did it.
+bool mma_passes(const AttentionBackward<float>& /*a*/) { return false; }
+bool mma_passes(const AttentionBackward<Bf16>& a) {
+  if (a.shape.head_width > kWidestMma) return false;
+  mma_attention(a);
+  return true;
+}
+
 }  // namespace
 
 template <class T>
@@ -208,7 +213,6 @@ void run(Cuda, const AttentionBackward<T>& a) {
   }
   const AttentionShape& s = a.shape;
   const Index heads = s.batch * s.heads;
-  const bool packed = heads_pack(s, a.q, a.k, a.v, a.dout);
   constexpr int kThreads = 256;
   launch("attention's gradient: rows",
          device::blocks_for(heads * s.queries, kThreads / 32),
@@ -216,25 +220,7 @@ void run(Cuda, const AttentionBackward<T>& a) {
          0,
          delta_kernel<T>,
          a);
-  with_tiling<T>(s.head_width, [&](auto tiling) {
-    using K = decltype(tiling);
-    if (a.dq || a.dhead_factor != nullptr) {
-      launch_tiles("attention's gradient: queries",
-                   heads * ((s.queries + K::kTile - 1) / K::kTile),
-                   K::bytes(4, 1, s.head_width),
-                   query_kernel<K>,
-                   a,
-                   packed);
-    }
-    if (a.dk || a.dv) {
-      launch_tiles("attention's gradient: keys",
-                   s.batch * s.kv_heads * ((s.key_rows + K::kTile - 1) / K::kTile),
-                   K::bytes(4, 2, s.head_width),
-                   key_kernel<K>,
-                   a,
-                   packed);
-    }
-  });
+  if (!mma_passes(a)) tile_passes(a);
   if (a.dhead_factor == nullptr) return;
   launch("attention's gradient: factors",
          static_cast<unsigned>(heads),

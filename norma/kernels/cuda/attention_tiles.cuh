@@ -1,12 +1,12 @@
-// What attention's kernels share. A block of 16 x 16 threads works on square tiles of kTile rows:
-// rows of q, k, v and dout lie in shared memory as floats, kTile by the head's width; products of
-// two such tiles (kTile by kTile) stay in registers, kTile/16 rows and columns a thread.
+// Attention without tensor cores, for f32 and wide heads: a block of 16 x 16 threads works on
+// square tiles of kTile rows: rows of q, k, v and dout lie in shared memory as floats, kTile by the
+// head's width; products of two such tiles (kTile by kTile) stay in registers, kTile/16 rows and
+// columns a thread.
 #pragma once
 
 #include "norma/base/error.h"
 #include "norma/base/text.h"
-#include "norma/kernels/attention.h"
-#include "norma/kernels/cuda/pack.cuh"
+#include "norma/kernels/cuda/attention_rows.cuh"
 
 namespace norma::kernels {
 
@@ -20,13 +20,13 @@ __device__ inline int tile_col(int c) { return static_cast<int>(threadIdx.x) % k
 /// rows lie in different banks.
 constexpr int tile_stride(int width) { return 4 * (((width + 3) / 4) | 1); }
 
-/// Type and sizes of a kernel: kTile rows, heads of up to 64·kPacks columns, kRows rows and
-/// 4·kPacks columns of an output for each thread.
-template <class Element, int kTileRows, int kColumnPacks>
+/// Type and sizes of a kernel: heads of up to 64·kPacks columns, kRows rows and 4·kPacks columns of
+/// an output for each thread. Four tiles of 32 rows, 256 wide, fit a multiprocessor.
+template <class Element, int kColumnPacks>
 struct Tiling {
   using T = Element;
   using C = Math<T>;
-  static constexpr int kTile = kTileRows;
+  static constexpr int kTile = 32;
   static constexpr int kPacks = kColumnPacks;
   static constexpr int kRows = kTile / kSide;
   static constexpr int kSquareStride = kTile + 4;
@@ -46,38 +46,16 @@ using Square = typename K::C[K::kRows][K::kRows];
 template <class K>
 using Output = typename K::C[K::kRows][4 * K::kPacks];
 
-/// f(Tiling{}) for the head width. Wide heads get half the rows: four tiles must fit.
+/// f(Tiling{}) for the head width. In bf16 only heads too wide for the tensor cores' kernels come
+/// here.
 template <class T, class F>
 void with_tiling(Index width, F&& f) {
-  constexpr bool kSmall = std::is_same_v<T, float>;  // doubles take twice the registers
-  constexpr int kTile = kSmall ? 32 : 64;
-  if (width <= 64) return f(Tiling<T, kTile, 1>{});
-  if (width <= 128) return f(Tiling<T, kTile, 2>{});
-  if (width <= 256) return f(Tiling<T, 32, 4>{});
+  if constexpr (std::is_same_v<T, float>) {
+    if (width <= 64) return f(Tiling<T, 1>{});
+    if (width <= 128) return f(Tiling<T, 2>{});
+  }
+  if (width <= 256) return f(Tiling<T, 4>{});
   throw RequestError(say("attention: heads on the GPU are at most 256 wide, got ", width, "."));
-}
-
-/// launch() with more shared memory than a kernel gets unasked.
-template <class... Parameters, class... Arguments>
-void launch_tiles(const char* what,
-                  Index blocks,
-                  std::size_t shared,
-                  void (*kernel)(Parameters...),
-                  Arguments&&... arguments) {
-  device::check(cudaFuncSetAttribute(
-                    kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
-                "asking for shared memory");
-  launch(what, static_cast<unsigned>(blocks), kTileThreads, shared, kernel, arguments...);
-}
-
-/// Whether each head's part of all these rows can be taken in packs.
-template <class... T>
-bool heads_pack(const AttentionShape& s, const Rows<T>&... rows) {
-  const auto fits = [&]<class E>(const Rows<E>& matrix) {
-    constexpr int N = kPack<std::remove_const_t<E>>;
-    return s.head_width % N == 0 && packs(matrix, N);
-  };
-  return (fits(rows) && ...);
 }
 
 /// Rows [first, first + count) of one head, as floats; what lies beyond is 0.
@@ -213,61 +191,6 @@ __device__ void store_output(Rows<typename K::T> to,
       }
     }
   }
-}
-
-// Probabilities: beside bf16 the hardware's exponential is exact enough (1e-6 of the largest).
-__device__ inline float exp_of(float x) { return __expf(x); }
-__device__ inline double exp_of(double x) { return exp(x); }
-__device__ inline float tanh_of(float x) { return tanhf(x); }
-__device__ inline double tanh_of(double x) { return tanh(x); }
-
-/// The factor of a query's logits: its head's, times ln(visible keys) where the rule asks for it.
-template <class C>
-__device__ C row_factor(const AttentionShape& s, Index seen) {
-  return s.log_length && seen > 1 ? static_cast<C>(log(static_cast<double>(seen)))
-                                  : static_cast<C>(s.log_length ? 0 : 1);
-}
-template <class C>
-__device__ C capped(const AttentionShape& s, C logit) {
-  const C cap = static_cast<C>(s.softcap);
-  return cap > 0 ? cap * tanh_of(logit / cap) : logit;
-}
-/// The derivative of capped(), from its value.
-template <class C>
-__device__ C cap_slope(const AttentionShape& s, C z) {
-  const C cap = static_cast<C>(s.softcap);
-  const C share = cap > 0 ? z / cap : 0;
-  return 1 - share * share;
-}
-
-/// The most keys that one of the queries [first, first + count) sees.
-__device__ inline Index most_visible(const AttentionShape& s, Index b, Index first, Index count) {
-  const Index valid = s.lengths == nullptr ? s.keys : static_cast<Index>(s.lengths[b]);
-  const Index begin = s.keys - s.queries + first;
-  const Index last = min(begin + count, valid) - 1;
-  if (last < begin) return 0;
-  return s.causal ? last + 1 : valid;
-}
-
-/// The tile of queries that a block works on, one head of one sequence.
-struct QueryTile {
-  Index b, h, kv, first, count;
-  /// Row of q; place in (batch, heads, queries).
-  __device__ Index row(const AttentionShape& s) const { return b * s.queries + first; }
-  __device__ Index place(const AttentionShape& s) const {
-    return (b * s.heads + h) * s.queries + first;
-  }
-};
-/// The last tiles of a causal head see the most and go first.
-__device__ inline QueryTile query_tile(const AttentionShape& s, int rows) {
-  const Index tiles = (s.queries + rows - 1) / rows;
-  const Index head = blockIdx.x / tiles;
-  const Index first = (tiles - 1 - blockIdx.x % tiles) * rows;
-  return {.b = head / s.heads,
-          .h = head % s.heads,
-          .kv = head % s.heads / (s.heads / s.kv_heads),
-          .first = first,
-          .count = min(static_cast<Index>(rows), s.queries - first)};
 }
 
 }  // namespace norma::kernels

@@ -250,6 +250,8 @@ bool cudnn_attention(const AttentionBackward<Bf16>& a) {
   if (!all_set || !is_plain(s)) return false;
   if (!is_aligned({a.q, a.k, a.v, a.o, a.dout, a.dq, a.dk, a.dv})) return false;
   const Slice slice = backward_slice(s);
+  // A slice's numbers must begin at 16 bytes, as the plan was told.
+  if ((slice.batch < s.batch || slice.heads < s.heads) && s.queries % 4 != 0) return false;
   const Plan* const plan = plan_of(*kPlans,
                                    key_of(s, {a.q, a.k, a.v, a.o, a.dout, a.dq, a.dk, a.dv}),
                                    [&] { return backward_plan(a, slice); });
