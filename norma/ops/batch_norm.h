@@ -16,7 +16,8 @@ struct BatchNormSpec {
 };
 
 /// Mean and variance over time, one per channel. The caller owns them and gives them the tensor's
-/// type, f32 beside bf16: (C), or (T, C) for statistics by position. Start with mean 0 and variance 1.
+/// type, f32 beside bf16: (C), or (T, C) for statistics by position. Start with mean 0 and
+/// variance 1.
 struct BatchNormRunning {
   Tensor mean;
   Tensor var;
