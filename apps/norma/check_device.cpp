@@ -26,7 +26,7 @@ struct Column {
   double forward = 0;
   double gradient = 0;
   double parameter = 0;
-  std::vector<std::string> failures;
+  std::vector<std::string> failures = {};
 };
 
 Column check_type(const OpCheck& check, const std::vector<CaseId>& cases, DType dtype) {
@@ -110,7 +110,7 @@ int check_on_device(const DevicePlan& plan) {
   const device::Info gpu = device::info();
   const Stopwatch watch;
   std::size_t cases = 0;
-  std::vector<std::string> failures;
+  std::vector<std::string> failures = {};
   if (!plan.json) {
     std::printf("%s, driver %s\n", gpu.name.c_str(), gpu.driver.c_str());
     print_header(plan.types);

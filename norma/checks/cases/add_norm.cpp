@@ -17,7 +17,9 @@ Problem make(const Shape& size, const std::string& variant) {
   const bool sum_used = variant.find("unused") == std::string::npos;
   AddNormSpec spec;
   spec.norm = layer ? AddNormKind::layer : AddNormKind::rms;
-  spec.scale = variant == "rms" ? 1 : 1.7;
+  // The sum is then exact in f32, and everybody rounds it to the same bf16. With 1.7 it often lies
+  // within a rounding error of the middle between two of them.
+  spec.scale = variant == "rms" ? 1 : 1.75;
   spec.gain_offset = variant == "rms1" ? 1 : 0;
   spec.eps = layer ? 1e-5 : 1e-6;
   Problem problem;
