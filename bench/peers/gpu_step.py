@@ -48,6 +48,7 @@ class Stepper:
         else:
             raise SystemExit(f"no optimizer {optim['name']} here; there are adamw and sgdw")
         self.clip_bound = optim["clip_bound"]
+        self.spheres = [(weight.data, axis) for weight, axis in model.spheres()]
         self.to_sphere = gpu_models.to_sphere
         self.loss = model
         if compiled:
@@ -68,8 +69,8 @@ class Stepper:
             if self.decayed and self.decay:
                 torch._foreach_mul_(self.decayed, 1 - lr * self.decay)
             self.optimizer.step()
-            for weight, axis in self.model.spheres():
-                self.to_sphere(weight.data, axis)
+            for weight, axis in self.spheres:
+                self.to_sphere(weight, axis)
         self.optimizer.zero_grad(set_to_none=True)
         return loss.detach()
 

@@ -80,10 +80,13 @@ def write_tokens(folder, count, vocab, seed):
     follows = draw.permutation(vocab)
     for name, tokens in (("train.bin", count), ("val.bin", max(4096, count // 100))):
         ids = numpy.minimum(draw.zipf(1.2, tokens) - 1, vocab - 1)
-        bound = draw.random(tokens) < 0.5
-        for place in range(1, tokens):
-            if bound[place]:
-                ids[place] = follows[ids[place - 1]]
+        free = draw.random(tokens) < 0.5
+        free[0] = True
+        places = numpy.arange(tokens)
+        root = numpy.maximum.accumulate(numpy.where(free, places, 0))
+        ids, distance = ids[root], places - root
+        for step in range(distance.max()):
+            ids = numpy.where(distance > step, follows[ids], ids)
         ids.astype("<u2").tofile(folder / name)
 
 
