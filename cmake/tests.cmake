@@ -1,7 +1,7 @@
 # One GoogleTest program per folder of tests/, named test_<folder>; CTest names are <folder>/<Suite>.<Case>.
 #
 # Labels: the folder's name, so `ctest -L ops` runs one room. Suites whose name starts with Slow also get the label slow
-# and stay out of the quick battery.
+# and stay out of the quick battery; those whose name starts with Gpu get the label gpu and say so where there is none.
 include(GoogleTest)
 
 get_property(rooms GLOBAL PROPERTY NORMA_ROOMS)
@@ -34,13 +34,17 @@ function(norma_test_folder folder)
     target_compile_definitions(${target} PRIVATE NORMA_BINARY="$<TARGET_FILE:norma>")
     add_dependencies(${target} norma)
   endif()
-  foreach(speed IN ITEMS quick slow)
+  foreach(speed IN ITEMS quick slow gpu)
     if(speed STREQUAL "slow")
       set(filter "Slow*:*/Slow*")
       set(labels "${folder};slow")
       set(limit_s 3600)
+    elseif(speed STREQUAL "gpu")
+      set(filter "Gpu*:*/Gpu*")
+      set(labels "${folder};gpu")
+      set(limit_s 600)
     else()
-      set(filter "-Slow*:*/Slow*")
+      set(filter "-Slow*:*/Slow*:Gpu*:*/Gpu*")
       set(labels ${folder})
       set(limit_s 600)
     endif()
