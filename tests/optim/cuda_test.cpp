@@ -166,8 +166,8 @@ TEST_P(GpuOptimizer, CopiesAreTheRoundedMasters) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GpuOptimizer, testing::ValuesIn(cases()), [](const auto& info) {
-  return info.param.name;
+INSTANTIATE_TEST_SUITE_P(All, GpuOptimizer, testing::ValuesIn(cases()), [](const auto& which) {
+  return which.param.name;
 });
 
 TEST(GpuAngleMeter, MeasuresAsTheCpu) {

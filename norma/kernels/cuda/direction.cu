@@ -7,6 +7,9 @@ namespace norma::kernels {
 namespace {
 
 constexpr int kThreads = 256;
+// Of a multiprocessor. Many waves, so that the last one, half empty, weighs little; yet enough work
+// for a block to repay the numbers it works out first.
+constexpr Index kMostBlocks = 64;
 constexpr int kNormThreads = 1024;
 constexpr int kWidth = kPack<float>;
 
@@ -20,7 +23,7 @@ __device__ inline void each_pack(Index count, F&& f) {
   }
 }
 unsigned grid(Index count, int n) {
-  return device::blocks_for(count / n, kThreads, device::multiprocessors() * Index{16});
+  return device::blocks_for(count / n, kThreads, kMostBlocks * device::multiprocessors());
 }
 
 template <int N>

@@ -6,6 +6,9 @@ namespace norma::kernels {
 namespace {
 
 constexpr int kThreads = 256;
+// Of a multiprocessor. Many waves, so that the last one, half empty, weighs little; yet enough work
+// for a block to repay the numbers it works out first.
+constexpr Index kMostBlocks = 64;
 constexpr int kSumThreads = 1024;
 
 template <class T, int N>
@@ -90,7 +93,7 @@ template <class T>
 void run(Cuda, const ScaleBy<T>& a) {
   with_pack<T>(packs(a.x, a.count, kPack<T>) && packs(a.copy, a.count, kPack<T>), [&](auto n) {
     launch("scaling a span",
-           device::blocks_for(a.count / n, kThreads, device::multiprocessors() * Index{16}),
+           device::blocks_for(a.count / n, kThreads, kMostBlocks * device::multiprocessors()),
            kThreads,
            0,
            scale_kernel<T, n>,

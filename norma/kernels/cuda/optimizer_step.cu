@@ -10,6 +10,9 @@ namespace norma::kernels {
 namespace {
 
 constexpr int kThreads = 256;
+// Of a multiprocessor. Many waves, so that the last one, half empty, weighs little; yet enough work
+// for a block to repay the numbers it works out first.
+constexpr Index kMostBlocks = 64;
 constexpr int kRowThreads = 128;
 constexpr int kWidth = kPack<float>;
 
@@ -199,7 +202,7 @@ void step_flat(const ElementStep<float, Rule>& a) {
   const Index count = a.rows * a.cols;
   with_pack<float>(in_packs(a, count), [&](auto n) {
     launch(kName,
-           device::blocks_for(count / n, kThreads, device::multiprocessors() * Index{16}),
+           device::blocks_for(count / n, kThreads, kMostBlocks * device::multiprocessors()),
            kThreads,
            0,
            flat_kernel<n, Rule>,
@@ -209,7 +212,7 @@ void step_flat(const ElementStep<float, Rule>& a) {
 
 template <class Rule>
 void step_rows(const ElementStep<float, Rule>& a) {
-  const unsigned blocks = device::blocks_for(a.rows, 1, device::multiprocessors() * Index{16});
+  const unsigned blocks = device::blocks_for(a.rows, 1, kMostBlocks * device::multiprocessors());
   const auto with = [&](auto kernel) { launch(kName, blocks, kRowThreads, 0, kernel, a); };
   constexpr Index kOnce = Index{kRowThreads} * kWidth;
   if (!in_packs(a, a.cols)) {
