@@ -89,7 +89,7 @@ struct Orthogonalize {
 };
 constexpr Index orthogonalize_scratch(Index rows, Index cols) {
   const Index side = rows < cols ? rows : cols;
-  return 2 * side * side + rows * cols;
+  return 2 * side * side + rows * cols + 16;  // 16: where pieces start may be rounded up
 }
 template <class T>
 void run(Ref, const Orthogonalize<T>& a);

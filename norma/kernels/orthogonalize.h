@@ -12,22 +12,31 @@
 namespace norma::kernels {
 
 template <class Who, class T>
-void orthogonalize(Who who, const Orthogonalize<T>& a) {
+void copy_elements(Who, const T* from, Index count, T* to) {
+  std::copy(from, from + count, to);
+}
+
+/// A matrix and what its iteration needs beside it.
+template <class T>
+struct NewtonSchulz {
+  T* x;
+  Index rows;
+  Index cols;
+  T* square;      // (side, side), side = min(rows, cols)
+  T* polynomial;  // (side, side)
+  T* next;        // (rows, cols)
+};
+
+/// One iteration for every quintic; gives where the result lies: x or next.
+template <class Who, class T>
+T* iterate(Who who, const NewtonSchulz<T>& a, const Quintic* quintics, Index steps) {
   const Index count = a.rows * a.cols;
   const bool tall = a.rows > a.cols;
   const Index side = tall ? a.cols : a.rows;
-  T* square = a.scratch;
-  T* polynomial = square + side * side;
-  T* next = polynomial + side * side;
   T* x = a.x;
-  squares_then(who,
-               static_cast<const T*>(x),
-               count,
-               a.partials,
-               InverseNorm{.safety = a.safety, .floor = a.floor, .factor = a.factor});
-  run(who, ScaleBy<T>{x, count, a.factor});
-  for (Index step = 0; step < a.steps; ++step) {
-    const Quintic& q = a.quintics[static_cast<std::size_t>(step)];
+  T* next = a.next;
+  for (Index step = 0; step < steps; ++step) {
+    const Quintic& q = quintics[step];
     // A = X·Xᵀ, or Xᵀ·X for a tall matrix: the smaller of the two.
     run(who,
         Gemm<T>{.trans_a = tall,
@@ -39,31 +48,31 @@ void orthogonalize(Who who, const Orthogonalize<T>& a) {
                 .lda = a.cols,
                 .b = x,
                 .ldb = a.cols,
-                .c = square,
+                .c = a.square,
                 .ldc = side});
     // b·A + c·A²
-    std::copy(square, square + side * side, polynomial);
+    copy_elements(who, static_cast<const T*>(a.square), side * side, a.polynomial);
     run(who,
         Gemm<T>{.m = side,
                 .n = side,
                 .k = side,
-                .a = square,
+                .a = a.square,
                 .lda = side,
-                .b = square,
+                .b = a.square,
                 .ldb = side,
-                .c = polynomial,
+                .c = a.polynomial,
                 .ldc = side,
                 .alpha = q.c,
                 .beta = q.b});
     // a·X + polynomial·X, or X·polynomial
-    std::copy(x, x + count, next);
+    copy_elements(who, static_cast<const T*>(x), count, next);
     run(who,
         Gemm<T>{.m = a.rows,
                 .n = a.cols,
                 .k = side,
-                .a = tall ? x : polynomial,
+                .a = tall ? x : a.polynomial,
                 .lda = side,
-                .b = tall ? polynomial : x,
+                .b = tall ? a.polynomial : x,
                 .ldb = a.cols,
                 .c = next,
                 .ldc = a.cols,
@@ -71,19 +80,46 @@ void orthogonalize(Who who, const Orthogonalize<T>& a) {
                 .beta = q.a});
     std::swap(x, next);
   }
-  if (x != a.x) std::copy(x, x + count, a.x);
+  return x;
 }
 
-/// x /= |x|, in double; gives |x|.
-template <class T>
-double normalize_in_place(T* x, Index count) {
+/// factor = 1 / (safety·|x| + floor)
+template <class Who, class T>
+void find_inverse_norm(Who who, const Orthogonalize<T>& a) {
+  squares_then(who,
+               static_cast<const T*>(a.x),
+               a.rows * a.cols,
+               a.partials,
+               InverseNorm{.safety = a.safety, .floor = a.floor, .factor = a.factor});
+}
+
+template <class Who, class T>
+void orthogonalize(Who who, const Orthogonalize<T>& a) {
+  const Index count = a.rows * a.cols;
+  const Index side = std::min(a.rows, a.cols);
+  find_inverse_norm(who, a);
+  run(who, ScaleBy<T>{a.x, count, a.factor});
+  const T* result = iterate(who,
+                            NewtonSchulz<T>{.x = a.x,
+                                            .rows = a.rows,
+                                            .cols = a.cols,
+                                            .square = a.scratch,
+                                            .polynomial = a.scratch + side * side,
+                                            .next = a.scratch + 2 * side * side},
+                            a.quintics.data(),
+                            a.steps);
+  if (result != a.x) copy_elements(who, result, count, a.x);
+}
+
+/// x /= |x|, in double; norm = |x|.
+template <class Who, class T>
+void normalize_in_place(Who, T* x, Index count, double* norm) {
   double squares = 0;
   for (Index i = 0; i < count; ++i)
     squares += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-  const double norm = std::sqrt(squares);
-  if (norm == 0) return 0;
-  for (Index i = 0; i < count; ++i) x[i] = static_cast<T>(static_cast<double>(x[i]) / norm);
-  return norm;
+  *norm = std::sqrt(squares);
+  if (*norm == 0) return;
+  for (Index i = 0; i < count; ++i) x[i] = static_cast<T>(static_cast<double>(x[i]) / *norm);
 }
 
 template <class Who, class T>
@@ -100,7 +136,7 @@ void power_iteration(Who who, const PowerIteration<T>& a) {
               .ldb = a.cols,
               .c = a.u,
               .ldc = a.rows});
-  normalize_in_place(a.u, a.rows);
+  normalize_in_place(who, a.u, a.rows, a.sigma);
   run(who,
       Gemm<T>{.m = 1,
               .n = a.cols,
@@ -111,7 +147,7 @@ void power_iteration(Who who, const PowerIteration<T>& a) {
               .ldb = a.cols,
               .c = a.v,
               .ldc = a.cols});
-  *a.sigma = normalize_in_place(a.v, a.cols);
+  normalize_in_place(who, a.v, a.cols, a.sigma);
 }
 
 }  // namespace norma::kernels

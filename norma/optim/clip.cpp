@@ -2,21 +2,16 @@
 
 #include <algorithm>
 
+#include "norma/device/device.h"
 #include "norma/kernels/vectors.h"
 #include "norma/optim/step_rule.h"
-#include "norma/tensor/plain.h"
 #include "norma/tensor/planning.h"
 
 namespace norma {
 
 namespace {
 
-// The state is kept as a tensor of its numbers, which copies between devices.
 using kernels::ClipState;
-constexpr Index kStateNumbers = sizeof(ClipState) / sizeof(double);
-ClipState* state_in(const OwnedTensor& tensor) {
-  return static_cast<ClipState*>(tensor.tensor.data);
-}
 
 Index most_rows(const ParamStore& params) {
   Index most = 1;
@@ -59,11 +54,13 @@ Clipper::Clipper(const ParamStore& params, const OptimSpec& spec)
       flags_(static_cast<std::size_t>(most_rows(params)) * size_of(params.grads().dtype),
              params.grads().device),
       partials_(partials_for(params.grads())),
-      state_({kStateNumbers}, DType::f64, params.grads().device) {}
+      state_(sizeof(ClipState), params.grads().device) {}
+
+ClipState* Clipper::state() const { return reinterpret_cast<ClipState*>(state_.data()); }
 
 void Clipper::clip(const ParamStore& params) const {
   const double bound = mode_ == ClipMode::global ? bound_ : 0;
-  squares_then(params.grads(), partials_, kernels::GlobalClip{bound, state_in(state_)});
+  squares_then(params.grads(), partials_, kernels::GlobalClip{bound, state()});
   if (bound_ == 0 || mode_ == ClipMode::global) return;
   for (const Param& param : params.params()) {
     if (param.frozen) continue;
@@ -75,12 +72,16 @@ void Clipper::clip(const ParamStore& params) const {
   }
 }
 
-const double* Clipper::grad_scale() const { return &state_in(state_)->grad_scale; }
+const double* Clipper::grad_scale() const { return &state()->grad_scale; }
 
 ClipResult Clipper::result() const {
-  const OwnedTensor home(state_.tensor.shape, DType::f64);
-  copy(state_.tensor, home.tensor);
-  const ClipState& found = *state_in(home);
+  if (planning()) return {};
+  ClipState found{};
+  if (state_.device().kind == DeviceKind::cuda) {
+    device::copy_out(&found, state_.data(), sizeof found);
+  } else {
+    found = *state();
+  }
   return {.norm = found.norm,
           .grad_scale = found.grad_scale,
           .clipped = static_cast<Index>(found.clipped)};
@@ -93,9 +94,9 @@ ClipResult Clipper::operator()(const ParamStore& params) const {
 
 void Clipper::clip_tensor(const ParamStore& params, const Param& param) const {
   const Tensor grad = params.grad(param);
-  squares_then(grad, partials_, kernels::TensorClip{bound_, state_in(state_)});
+  squares_then(grad, partials_, kernels::TensorClip{bound_, state()});
   with_kernels(grad, [&]<class T>(auto who, T) {
-    kernels::run(who, kernels::ScaleBy<T>{grad.as<T>(), grad.count(), &state_in(state_)->factor});
+    kernels::run(who, kernels::ScaleBy<T>{grad.as<T>(), grad.count(), &state()->factor});
   });
 }
 
@@ -109,7 +110,7 @@ void Clipper::clip_rows(const ParamStore& params, const Param& param) const {
                                           .layout = layout,
                                           .clip = bound_,
                                           .clipped = flags});
-    kernels::run(who, kernels::CountFlags<T>{flags, layout.rows, &state_in(state_)->clipped});
+    kernels::run(who, kernels::CountFlags<T>{flags, layout.rows, &state()->clipped});
   });
 }
 

@@ -50,6 +50,7 @@ class Clipper {
   ClipResult operator()(const ParamStore& params) const;
 
  private:
+  kernels::ClipState* state() const;
   void clip_tensor(const ParamStore& params, const Param& param) const;
   void clip_rows(const ParamStore& params, const Param& param) const;
 
@@ -57,7 +58,7 @@ class Clipper {
   double bound_;
   Buffer flags_;     // which rows of a tensor were clipped
   Buffer partials_;  // of all gradients
-  OwnedTensor state_;
+  Buffer state_;     // a ClipState
 };
 
 }  // namespace norma

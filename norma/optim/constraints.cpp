@@ -37,7 +37,7 @@ void norm_then(Who who, const Place& place, std::size_t first, int rounds, T, Ma
                                             .u = place.scratch_as<T>(),
                                             .sigma = sigma});
   }
-  kernels::run(who, kernels::SumThen{sigma, 1, work(false)});
+  kernels::run(who, kernels::SumThen<decltype(work(false))>{sigma, 1, work(false)});
 }
 
 bool keeps_norm(const Span& span) {

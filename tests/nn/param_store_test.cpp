@@ -1,5 +1,6 @@
 #include "norma/nn/param_store.h"
 
+#include <cmath>
 #include <cstdint>
 
 #include <gtest/gtest.h>
@@ -202,6 +203,51 @@ TEST(ParamStore, MoreThanTheMachineHasIsRefused) {
   ParamStore store;
   store.add({"huge", {Index{1} << 24, Index{1} << 24}, {}});
   EXPECT_TRUE(throws<MemoryError>([&] { store.allocate(DType::f32); }, {"wanted", "TiB"}));
+}
+
+ParamStore mixed_store(Masters masters) {
+  ParamStore store;
+  store.add({"gain", {5}, {.kind = ParamClass::gain}, 1});
+  store.add_fused({{"q", {3, 8}, {}}, {"k", {2, 8}, {}}});
+  store.allocate(DType::bf16, {}, masters);
+  test::fill_normal(store.values(), 1);
+  store.refresh_copies();
+  return store;
+}
+
+TEST(ParamStore, InBf16MatricesAreCopiesOfMastersAndVectorsAreNot) {
+  ParamStore store = mixed_store(Masters::f32);
+  EXPECT_EQ(store.dtype(), DType::bf16);
+  EXPECT_EQ(store.values().dtype, DType::f32);
+  EXPECT_EQ(store.grads().dtype, DType::f32);
+  const Leaf& gain = store.leaf(0);
+  EXPECT_EQ(gain.value.data, store.value(store.find("gain")).data);
+  EXPECT_EQ(gain.value.dtype, DType::f32);
+  const Leaf& fused = store.leaf(1);
+  EXPECT_EQ(fused.value.dtype, DType::bf16);
+  EXPECT_EQ(fused.value.shape, (Shape{5, 8}));
+  EXPECT_EQ(fused.grad.dtype, DType::f32);
+  EXPECT_EQ(fused.grad.data, store.grad(store.find("q")).data);
+  const Tensor k = store.value(store.find("k"));
+  double lost = 0;
+  for (Index c = 0; c < 8; ++c) {
+    const auto master = static_cast<float>(value_at(k, 1, c));
+    EXPECT_EQ(value_at(fused.value, 4, c), static_cast<double>(to_float(to_bf16(master))));
+    lost += std::abs(value_at(fused.value, 4, c) - static_cast<double>(master));
+  }
+  EXPECT_GT(lost, 0) << "the masters keep more digits";
+}
+
+TEST(ParamStore, WithoutMastersMatricesHoldWhatBf16Can) {
+  ParamStore store = mixed_store(Masters::none);
+  const Tensor q = store.value(store.find("q"));
+  for (Index c = 0; c < 8; ++c) EXPECT_EQ(value_at(q, 2, c), value_at(store.leaf(1).value, 2, c));
+  set_value(q, 0, 0, 1.0001);
+  set_value(store.value(store.find("gain")), 0, 0, 1.0001);
+  store.finish_step();
+  EXPECT_EQ(value_at(q, 0, 0), 1);
+  EXPECT_EQ(value_at(store.leaf(1).value, 0, 0), 1);
+  EXPECT_EQ(value_at(store.value(store.find("gain")), 0, 0), static_cast<double>(1.0001f));
 }
 
 }  // namespace

@@ -79,6 +79,42 @@ TEST_P(EveryOptimizer, ResumesBitForBit) {
   }
 }
 
+TEST_P(EveryOptimizer, InTwoPartsWithTheFactorInMemoryItIsTheSameStep) {
+  for (const Cage cage : {Cage::open, Cage::spheres}) {
+    Zoo whole(DType::f32, cage);
+    Zoo parts(DType::f32, cage);
+    Optimizer one(whole.params, GetParam().spec);
+    Optimizer two(parts.params, GetParam().spec);
+    const Clipper clip_one(whole.params, GetParam().spec);
+    const Clipper clip_two(parts.params, GetParam().spec);
+    for (std::uint64_t t = 1; t <= 3; ++t) {
+      whole.draw(t);
+      parts.draw(t);
+      const ClipResult clipped = clip_one(whole.params);
+      EXPECT_LT(clipped.grad_scale, 1);
+      one.step(whole.params, {.lr = 0.01, .grad_scale = clipped.grad_scale});
+      two.prepare({.lr = 0.01});
+      clip_two.clip(parts.params);
+      two.apply(parts.params, clip_two.grad_scale());
+    }
+    EXPECT_TRUE(test::same_bits(parts.params.values(), whole.params.values()));
+  }
+}
+
+TEST_P(EveryOptimizer, CopiesInBf16FollowTheMasters) {
+  Zoo zoo(DType::bf16, Cage::spheres);
+  Zoo plain(DType::f32, Cage::spheres);
+  Optimizer optimizer(zoo.params, GetParam().spec);
+  Optimizer same(plain.params, GetParam().spec);
+  steps(zoo, optimizer, 1, 2);
+  steps(plain, same, 1, 2);
+  EXPECT_TRUE(test::same_bits(zoo.params.values(), plain.params.values()));
+  const Tensor copies = zoo.params.copies();
+  const OwnedTensor rounded(copies.shape, DType::bf16);
+  convert(plain.params.values(), rounded.tensor);
+  EXPECT_TRUE(test::same_bits(copies, rounded.tensor));
+}
+
 TEST_P(EveryOptimizer, OneAndTwoThreadsGiveTheSameBits) {
   const auto run = [](int threads) {
     const ThreadScope scope(threads);

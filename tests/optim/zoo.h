@@ -17,11 +17,19 @@ namespace norma::test {
 enum class Cage { open, spheres };
 
 struct Zoo {
-  explicit Zoo(DType dtype, Cage cage = Cage::open, Index width = 12) {
+  /// In an open cage hidden matrices may still have another constraint.
+  explicit Zoo(DType dtype,
+               Cage cage = Cage::open,
+               Index width = 12,
+               Device device = {},
+               Constraint hidden = Constraint::free,
+               Masters masters = Masters::f32) {
     const Constraint unit = cage == Cage::spheres ? Constraint::unit : Constraint::free;
     const bool decay = cage == Cage::open;
     const auto tags = [&](ParamClass kind, VectorAxis axis = VectorAxis::rows) {
-      return ParamTags{.kind = kind, .decay = decay, .constraint = unit, .axis = axis};
+      const bool special = cage == Cage::open && is_hidden_matrix(kind);
+      return ParamTags{
+          .kind = kind, .decay = decay, .constraint = special ? hidden : unit, .axis = axis};
     };
     params.add({"embedding", {17, width}, tags(ParamClass::embedding)});
     params.add({"gain", {width}, {.kind = ParamClass::gain, .decay = false}});
@@ -31,16 +39,20 @@ struct Zoo {
     params.add({"out", {width, 2 * width}, tags(ParamClass::attn_out, VectorAxis::columns)});
     params.add({"up", {4 * width, width}, tags(ParamClass::ffn_up)});
     params.add({"head", {17, width}, tags(ParamClass::head)});
-    params.allocate(dtype);
+    params.allocate(dtype, device, masters);
     std::uint64_t stream = 100;
-    for (const Param& param : params.params()) fill_normal(params.value(param), stream++, 0.5);
+    for (const Param& param : params.params()) draw_into(params.value(param), stream++, 0.5);
     apply_constraints(params);
     params.freeze("key");
   }
   /// New random gradients of both signs; frozen parameters have one too, which nobody may use.
   void draw(std::uint64_t step) {
     std::uint64_t stream = 1000 * step;
-    for (const Param& param : params.params()) fill_normal(params.grad(param), stream++);
+    for (const Param& param : params.params()) draw_into(params.grad(param), stream++, 1);
+  }
+  /// Normals, drawn on the host: the same on every device.
+  static void draw_into(const Tensor& to, std::uint64_t stream, double spread) {
+    copy(normals(to.shape, to.dtype, stream, spread).tensor, to);
   }
   std::vector<double> values(const std::string& name) const {
     return list(params.value(params.find(name)));

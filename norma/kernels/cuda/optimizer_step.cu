@@ -1,0 +1,303 @@
+#include <new>
+
+#include "norma/kernels/cuda/keep.cuh"
+#include "norma/kernels/element_rules.h"
+#include "norma/kernels/optimizer.h"
+#include "norma/kernels/optimizer_step.h"
+
+namespace norma::kernels {
+
+namespace {
+
+constexpr int kThreads = 256;
+// Of a multiprocessor. Many waves, so that the last one, half empty, weighs little; yet enough work
+// for a block to repay the numbers it works out first.
+constexpr Index kMostBlocks = 64;
+constexpr int kRowThreads = 128;
+constexpr int kWidth = kPack<float>;
+
+/// Whether it is cautious stands in the rule, which the host cannot see.
+struct SgdAtRunTime : SgdElement<true> {
+  __device__ SgdAtRunTime(const SgdRule& rule, double clip)
+      : SgdElement<true>(rule, clip), caution(rule.caution) {}
+  __device__ float operator()(float w, float gradient_in, float& b, float&) const {
+    const float g = gradient(w, gradient_in);
+    float s = direction(g, b);
+    if (caution) s = s * g > 0 ? s * factor : 0.0f;
+    return keep * w - lr * s;
+  }
+  bool caution;
+};
+
+template <class Rule>
+struct ElementOf;
+template <>
+struct ElementOf<SgdRule> {
+  using Type = SgdAtRunTime;
+};
+template <>
+struct ElementOf<AdamRule> {
+  using Type = AdamElement;
+};
+template <>
+struct ElementOf<GatedAdamRule> {
+  using Type = GatedAdamElement;
+};
+template <>
+struct ElementOf<LionRule> {
+  using Type = LionElement;
+};
+template <>
+struct ElementOf<AdagradRule> {
+  using Type = AdagradElement;
+};
+template <>
+struct ElementOf<RmspropRule> {
+  using Type = RmspropElement;
+};
+template <>
+struct ElementOf<SignRule> {
+  using Type = SignElement;
+};
+
+/// One thread works out what is the same for all elements; powers in double are slow.
+template <class Rule>
+__device__ typename ElementOf<Rule>::Type element_of(const Rule* rule, const double* clip) {
+  using Element = typename ElementOf<Rule>::Type;
+  __shared__ alignas(16) unsigned char memory[sizeof(Element)];
+  if (threadIdx.x == 0 && threadIdx.y == 0) new (memory) Element(*rule, factor_at(clip));
+  __syncthreads();
+  return *reinterpret_cast<const Element*>(memory);
+}
+
+/// N neighbours from i on: their states are written, their new weights given.
+template <int N, class Step, class Element>
+__device__ inline void step_pack(const Step& a, const Element& element, Index i, float (&w)[N]) {
+  float g[N];
+  float first[N] = {};
+  float second[N] = {};
+  read_pack(a.w + i, w);
+  read_pack(a.g + i, g);
+  if (a.first != nullptr) read_pack(a.first + i, first);
+  if (a.second != nullptr) read_pack(a.second + i, second);
+#pragma unroll
+  for (int k = 0; k < N; ++k) w[k] = element(w[k], g[k], first[k], second[k]);
+  if (a.first != nullptr) write_pack(a.first + i, first);
+  if (a.second != nullptr) write_pack(a.second + i, second);
+}
+
+template <int N, class Step>
+__device__ inline void store_weights(const Step& a, Index i, const float (&w)[N]) {
+  write_pack(a.w + i, w);
+  if (a.copy != nullptr) write_pack(a.copy + i, w);
+}
+
+template <int N, class Rule>
+__global__ void flat_kernel(ElementStep<float, Rule> a) {
+  const auto element = element_of(a.rule, a.clip);
+  const Index count = a.rows * a.cols;
+  const Index step = static_cast<Index>(gridDim.x) * kThreads * N;
+  for (Index i = (static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x) * N; i < count;
+       i += step) {
+    float w[N];
+    step_pack(a, element, i, w);
+    store_weights(a, i, w);
+  }
+}
+
+/// Whether a row has no gradient. All threads of the block call it and get the same answer.
+__device__ inline bool without_gradient(const float* g, Index cols) {
+  int any = 0;
+  for (Index c = threadIdx.x; c < cols; c += kRowThreads) any |= g[c] != 0 ? 1 : 0;
+  return __syncthreads_or(any) == 0;
+}
+
+template <int N>
+__device__ inline double squares_of(const float (&w)[N]) {
+  double sum = 0;
+#pragma unroll
+  for (int k = 0; k < N; ++k) sum += static_cast<double>(w[k]) * static_cast<double>(w[k]);
+  return sum;
+}
+
+/// A row per block. Rows of up to kHeld packs for each thread stay in registers until their length
+/// is known; longer ones (kHeld 0) are written and read again, each element by the same thread.
+template <int N, int kHeld, class Rule>
+__global__ void rows_kernel(ElementStep<float, Rule> a) {
+  const auto element = element_of(a.rule, a.clip);
+  const bool keeps = a.keep != Keep::nothing;
+  const bool only_long = keeps_short(a.keep);
+  const Index mine = static_cast<Index>(threadIdx.x) * N;
+  constexpr Index kStride = Index{kRowThreads} * N;
+  for (Index r = blockIdx.x; r < a.rows; r += gridDim.x) {
+    const Index base = r * a.cols;
+    if (a.lazy_rows && without_gradient(a.g + base, a.cols)) continue;
+    double squares = 0;
+    float factor = 1;
+    if constexpr (kHeld > 0) {
+      float held[kHeld][N];
+#pragma unroll
+      for (int p = 0; p < kHeld; ++p) {
+        const Index c = mine + p * kStride;
+        if (c >= a.cols) continue;
+        step_pack(a, element, base + c, held[p]);
+        squares += squares_of(held[p]);
+      }
+      if (keeps) factor = keeping_factor(block_sum<kRowThreads>(squares), only_long);
+#pragma unroll
+      for (int p = 0; p < kHeld; ++p) {
+        const Index c = mine + p * kStride;
+        if (c >= a.cols) continue;
+#pragma unroll
+        for (int k = 0; k < N; ++k) held[p][k] *= factor;
+        store_weights(a, base + c, held[p]);
+      }
+    } else {
+      float w[N];
+      for (Index c = mine; c < a.cols; c += kStride) {
+        step_pack(a, element, base + c, w);
+        squares += squares_of(w);
+        store_weights(a, base + c, w);
+      }
+      if (!keeps) continue;
+      factor = keeping_factor(block_sum<kRowThreads>(squares), only_long);
+      for (Index c = mine; c < a.cols; c += kStride) {
+        read_pack(a.w + base + c, w);
+#pragma unroll
+        for (int k = 0; k < N; ++k) w[k] *= factor;
+        store_weights(a, base + c, w);
+      }
+    }
+  }
+}
+
+/// The step and the squares of the new weights, column by column.
+template <int N, class Rule>
+__global__ void columns_kernel(ElementStep<float, Rule> a, Index chunk_rows) {
+  const auto element = element_of(a.rule, a.clip);
+  float* const partials[1] = {a.partials};
+  walk_columns<1, N, double>(
+      a.rows, a.cols, chunk_rows, partials, [&](Index r, Index c, double(&sums)[1][N]) {
+        float w[N];
+        step_pack(a, element, r * a.cols + c, w);
+        write_pack(a.w + r * a.cols + c, w);
+#pragma unroll
+        for (int k = 0; k < N; ++k) {
+          sums[0][k] += static_cast<double>(w[k]) * static_cast<double>(w[k]);
+        }
+      });
+}
+
+constexpr const char* kName = "a step of the optimizer";
+
+template <class Rule>
+bool in_packs(const ElementStep<float, Rule>& a, Index multiple) {
+  return packs(a.w, multiple, kWidth) && packs(a.g, multiple, kWidth) &&
+         packs(a.first, multiple, kWidth) && packs(a.second, multiple, kWidth) &&
+         packs(a.copy, multiple, kWidth);
+}
+
+template <class Rule>
+void step_flat(const ElementStep<float, Rule>& a) {
+  const Index count = a.rows * a.cols;
+  with_pack<float>(in_packs(a, count), [&](auto n) {
+    launch(kName,
+           device::blocks_for(count / n, kThreads, kMostBlocks * device::multiprocessors()),
+           kThreads,
+           0,
+           flat_kernel<n, Rule>,
+           a);
+  });
+}
+
+template <class Rule>
+void step_rows(const ElementStep<float, Rule>& a) {
+  const unsigned blocks = device::blocks_for(a.rows, 1, kMostBlocks * device::multiprocessors());
+  const auto with = [&](auto kernel) { launch(kName, blocks, kRowThreads, 0, kernel, a); };
+  constexpr Index kOnce = Index{kRowThreads} * kWidth;
+  if (!in_packs(a, a.cols)) {
+    with(rows_kernel<1, 0, Rule>);
+  } else if (a.cols <= 2 * kOnce) {
+    with(rows_kernel<kWidth, 2, Rule>);
+  } else if (a.cols <= 8 * kOnce) {
+    with(rows_kernel<kWidth, 8, Rule>);
+  } else {
+    with(rows_kernel<kWidth, 0, Rule>);
+  }
+}
+
+template <class Rule>
+void step_columns(const ElementStep<float, Rule>& a) {
+  const KeepVectors<float> columns{.w = a.w,
+                                   .rows = a.rows,
+                                   .cols = a.cols,
+                                   .keep = a.keep,
+                                   .partials = a.partials,
+                                   .copy = a.copy};
+  if (a.lazy_rows) {  // whether a row rests is known only when all of it has been seen
+    ElementStep<float, Rule> rows = a;
+    rows.keep = Keep::nothing;
+    step_rows(rows);
+    run(Cuda{}, columns);
+    return;
+  }
+  const RowChunks chunks(a.rows);
+  with_pack<float>(in_packs(a, a.cols), [&](auto n) {
+    launch(kName,
+           column_grid(a.cols, n, chunks),
+           column_block(),
+           0,
+           columns_kernel<n, Rule>,
+           a,
+           chunks.size);
+  });
+  scale_columns(Cuda{}, columns);
+}
+
+/// Counts of pieces of kNormPiece.
+__global__ void agreement_kernel(SgdAgreement<float> a) {
+  const SgdElement<true> element(*a.rule, factor_at(a.clip));
+  const Index begin = static_cast<Index>(blockIdx.x) * kNormPiece;
+  const Index end = begin + kNormPiece < a.count ? begin + kNormPiece : a.count;
+  double agreeing = 0;
+  for (Index i = begin + threadIdx.x; i < end; i += kThreads) {
+    const float g = element.gradient(a.w[i], a.g[i]);
+    float b = a.b == nullptr ? 0.0f : a.b[i];
+    agreeing += element.direction(g, b) * g > 0 ? 1 : 0;
+  }
+  agreeing = block_sum<kThreads>(agreeing);
+  if (threadIdx.x == 0) a.partials[blockIdx.x] = agreeing;
+}
+
+}  // namespace
+
+template <class T, class Rule>
+void run(Cuda, const ElementStep<T, Rule>& a) {
+  if (keeps_columns(a.keep)) {
+    step_columns(a);
+  } else if (keeps_rows(a.keep) || a.lazy_rows) {
+    step_rows(a);
+  } else {
+    step_flat(a);
+  }
+}
+template void run(Cuda, const ElementStep<float, SgdRule>&);
+template void run(Cuda, const ElementStep<float, AdamRule>&);
+template void run(Cuda, const ElementStep<float, GatedAdamRule>&);
+template void run(Cuda, const ElementStep<float, LionRule>&);
+template void run(Cuda, const ElementStep<float, AdagradRule>&);
+template void run(Cuda, const ElementStep<float, RmspropRule>&);
+template void run(Cuda, const ElementStep<float, SignRule>&);
+
+template <class T>
+void run(Cuda, const SgdAgreement<T>& a) {
+  launch("counting what agrees",
+         static_cast<unsigned>(norm_pieces(a.count)),
+         kThreads,
+         0,
+         agreement_kernel,
+         a);
+}
+template void run(Cuda, const SgdAgreement<float>&);
+
+}  // namespace norma::kernels
