@@ -58,9 +58,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     ++counts.accepted;
   } catch (const Error& error) {
-    if (io::first_bad_utf8(error.what()) != std::string_view::npos) {
-      complain("a sentence is not UTF-8");
-    }
+    fuzz::require_utf8(error);
   }
   return 0;
 }

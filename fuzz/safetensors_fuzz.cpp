@@ -170,7 +170,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     file.emplace(disk, "x");
   } catch (const norma::Error& error) {
-    if (first_bad_utf8(error.what()) != std::string_view::npos) complain("a sentence is not UTF-8");
+    norma::fuzz::require_utf8(error);
     return 0;
   }
   ++counts.accepted;

@@ -128,7 +128,7 @@ class Demo {
       std::fprintf(stderr, "norma: note: going on with invented text.\n");
     }
     constexpr std::uint64_t kBytes = 8'000'000;
-    const std::string path = path_of("invented.txt");
+    std::string path = path_of("invented.txt");
     io::replace_file(disk_, path, fetch::invented_text({.bytes = kBytes, .seed = 1}));
     return path;
   }
@@ -181,22 +181,25 @@ class Demo {
                  arm.model,
                  arm.optimizer,
                  recipe.optim.lr);
-    if (peak_ == 0) peak_ = checks::measure_gemm_peak();
     ArmResult result;
     try {
-      ProgressDisplay display;
-      const RunResult ended =
-          train_run(recipe,
-                    load_data(recipe.data, recipe.model.vocab),
-                    {.out = run, .resume = true, .peak_gflops = peak_},
-                    [&](const RunProgress& progress) { display.show(progress); });
-      display.finish();
-      if (ended.end == RunEnd::stopped) throw Stopped{};
+      if (!is_done(disk_, run)) train_on(recipe, run);
       read_result(run, result);
     } catch (const DivergedError& error) {
       result.failure = error.what();
     }
     return result;
+  }
+
+  void train_on(const Recipe& recipe, const std::string& run) {
+    if (peak_ == 0) peak_ = checks::measure_gemm_peak();
+    ProgressDisplay display;
+    const RunResult ended = train_run(recipe,
+                                      load_data(recipe.data, recipe.model.vocab),
+                                      {.out = run, .resume = true, .peak_gflops = peak_},
+                                      [&](const RunProgress& progress) { display.show(progress); });
+    display.finish();
+    if (ended.end == RunEnd::stopped) throw Stopped{};
   }
 
   void read_result(const std::string& run, ArmResult& result) {

@@ -1,7 +1,6 @@
 #include "norma/data/build.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <exception>
 
 #include "norma/base/error.h"
@@ -13,6 +12,7 @@
 #include "norma/data/split_file.h"
 #include "norma/io/byte_source.h"
 #include "norma/io/temporary_folder.h"
+#include "norma/text/bpe_files.h"
 #include "norma/text/bpe_model.h"
 #include "norma/text/visible.h"
 
@@ -210,7 +210,7 @@ class Builder {
     if (binary_ > result_.warnings.size()) {
       result_.warnings.push_back(say(binary_, " inputs in all hold NUL bytes."));
     }
-    io::HashedFile json(disk_, io::join(folder_, kTokenizerName));
+    io::HashedFile json(disk_, io::join(folder_, text::kTokenizerFile));
     io::write_text(json, tokenizer_.json());
     info.tokenizer_file = json.finish();
     info.tokenizer = text::visible(tokenizer_.name());

@@ -13,7 +13,6 @@ namespace norma {
 inline constexpr std::string_view kDatasetName = "dataset.json";
 inline constexpr std::string_view kTrainName = "train.bin";
 inline constexpr std::string_view kValName = "val.bin";
-inline constexpr std::string_view kTokenizerName = "tokenizer.json";
 
 struct SplitInfo {
   std::uint64_t tokens = 0;

@@ -15,7 +15,6 @@ namespace norma {
 namespace {
 
 constexpr std::uint64_t kLargestInfo = 1 << 24;
-constexpr std::uint64_t kLargestTokenizer = std::uint64_t{256} << 20;
 constexpr std::string_view kMetaName = "meta.json";
 
 bool contains(const std::vector<std::string>& names, std::string_view name) {
@@ -150,10 +149,10 @@ class Loader {
     const DatasetInfo& info = *set_.info;
     set_.train = open_listed(kTrainName, info.train.file, info);
     set_.val = open_listed(kValName, info.val.file, info);
-    set_.data.tokenizer = read(kTokenizerName, kLargestTokenizer);
+    set_.data.tokenizer = read(text::kTokenizerFile, text::kLargestTokenizerFile);
     const std::string digest = io::digest_of(std::as_bytes(std::span(set_.data.tokenizer))).text();
     if (digest != info.tokenizer_file.digest) {
-      refuse_digest(at(kTokenizerName), digest, info.tokenizer_file.digest);
+      refuse_digest(at(text::kTokenizerFile), digest, info.tokenizer_file.digest);
     }
     fingerprint_ = info.fingerprint;
     set_.data.vocab = static_cast<Index>(info.vocab);
@@ -250,10 +249,10 @@ class Loader {
     }
     if (set_.data.vocab == 0) set_.data.vocab = largest + 1;
     set_.data.bytes_per_token = 0;
-    if (contains(names_, kTokenizerName)) {
-      set_.data.tokenizer = read(kTokenizerName, kLargestTokenizer);
+    if (contains(names_, text::kTokenizerFile)) {
+      set_.data.tokenizer = read(text::kTokenizerFile, text::kLargestTokenizerFile);
       const text::BpeModel model =
-          text::read_tokenizer_json(at(kTokenizerName), set_.data.tokenizer);
+          text::read_tokenizer_json(at(text::kTokenizerFile), set_.data.tokenizer);
       fingerprint_ = text::fingerprint_of(model);
     }
     require_model_vocab("the data");

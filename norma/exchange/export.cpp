@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "norma/base/error.h"
-#include "norma/base/json_value.h"
 #include "norma/base/rng.h"
 #include "norma/base/text.h"
 #include "norma/exchange/hf_config.h"
@@ -38,9 +37,9 @@ const DtypeWords& dtype_of(const std::string& word) {
 /// The names an export may have written: what --force may replace.
 bool is_export_file(const std::string& name) {
   return name.ends_with(".safetensors") || name == "model.safetensors.index.json" ||
-         name == "config.json" || name == "generation_config.json" || name == "tokenizer.json" ||
-         name == "tokenizer_config.json" || name == "special_tokens_map.json" ||
-         name == "vocab.json" || name == "merges.txt";
+         name == "config.json" || name == "generation_config.json" ||
+         name == text::kTokenizerFile || name == "tokenizer_config.json" ||
+         name == "special_tokens_map.json" || name == "vocab.json" || name == "merges.txt";
 }
 
 class Exporter {
@@ -207,7 +206,7 @@ class Exporter {
 
   void write_tokenizer() {
     if (facts_.tokenizer) {
-      put("tokenizer.json", text::tokenizer_json(*facts_.tokenizer));
+      put(text::kTokenizerFile, text::tokenizer_json(*facts_.tokenizer));
     } else {
       result_.notes.emplace_back("the run has no tokenizer.json, so none was written.");
     }

@@ -13,8 +13,6 @@ namespace norma::exchange {
 
 namespace {
 
-constexpr const char* kFile = "tokenizer.json";
-constexpr std::uint64_t kLargest = std::uint64_t{256} << 20;
 constexpr Index kBytes = 256;
 
 }  // namespace
@@ -23,11 +21,12 @@ std::optional<text::BpeModel> tokenizer_of_run(io::FileSystem& disk,
                                                const std::string& run,
                                                const ModelSpec& spec) {
   const std::vector<std::string> names = io::list_folder(disk, run);
-  if (std::find(names.begin(), names.end(), kFile) == names.end()) {
+  if (std::find(names.begin(), names.end(), text::kTokenizerFile) == names.end()) {
     return spec.vocab == kBytes ? std::optional(text::byte_model()) : std::nullopt;
   }
-  const std::string path = io::join(run, kFile);
-  return text::read_tokenizer_json(path, io::File(disk, path, io::OpenAs::read).text(kLargest));
+  const std::string path = io::join(run, text::kTokenizerFile);
+  return text::read_tokenizer_json(
+      path, io::File(disk, path, io::OpenAs::read).text(text::kLargestTokenizerFile));
 }
 
 FoundTokenizer tokenizer_for_import(const std::string& named,

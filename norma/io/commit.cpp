@@ -65,10 +65,6 @@ void check_file(const File& file, const ManifestFile& wanted, Depth depth) {
   }
 }
 
-std::string last_part(std::string_view path) {
-  return std::string(path.substr(path.rfind('/') + 1));
-}
-
 }  // namespace
 
 std::string step_folder_name(std::uint64_t step) {

@@ -172,6 +172,10 @@ std::string join(std::string_view folder, std::string_view name) {
   return say(folder, "/", name);
 }
 
+std::string last_part(std::string_view path) {
+  return std::string(path.substr(path.rfind('/') + 1));
+}
+
 std::string parent_of(std::string_view path) {
   while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
   const std::size_t slash = path.rfind('/');

@@ -64,6 +64,7 @@ class File final : public ByteSink {
 
 std::string join(std::string_view folder, std::string_view name);  // folder/name
 std::string parent_of(std::string_view path);                      // "." when there is none
+std::string last_part(std::string_view path);                      // what follows the last slash
 
 /// A name that stays in its folder: 1 to 255 bytes, no slash, no NUL, no leading dot.
 bool is_plain_file_name(std::string_view name);

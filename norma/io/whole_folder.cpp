@@ -12,10 +12,6 @@ std::string without_slashes(std::string path) {
   return path;
 }
 
-std::string last_part(std::string_view path) {
-  return std::string(path.substr(path.rfind('/') + 1));
-}
-
 }  // namespace
 
 WholeFolder::WholeFolder(FileSystem& system, std::string path, Replace replace)

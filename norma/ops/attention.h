@@ -36,9 +36,10 @@ struct AttentionExtras {
 /// ℓ_ij = scale·τ_h·s_h·ln(n_i)·⟨q_i, k_j⟩,  z = C·tanh(ℓ/C),  o_i = Σ_j softmax_j(z_ij)·v_j
 /// (factors that were not asked for are 1; without softcap z = ℓ; n_i = keys that query i sees)
 /// q (B, T, heads·D)   k, v (B, S, kv_heads·D), S ≥ T: with a causal mask the last query sees the
-/// last key (with `keys`: the last that is there)    rows of all three may be strided    o (B, T,
-/// heads·D) Query head h reads key/value head h / (heads / kv_heads). A padded query gives 0. saves
-/// the log-sum of each row (B, heads, T); probabilities are recomputed in backward, and only
+/// last key (with `keys`: the last that is there)
+/// rows of all three may be strided    o (B, T, heads·D)
+/// Query head h reads key/value head h / (heads / kv_heads). A padded query gives 0.
+/// saves  the log-sum of each row (B, heads, T); probabilities are recomputed in backward, and only
 ///        a block of queries by S of them exists at a time
 /// grads  dq, dk, dv, dtemperature, dlog_scale
 Var attention(Var q, Var k, Var v, AttentionSpec spec, AttentionExtras extras = {});

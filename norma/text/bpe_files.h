@@ -3,12 +3,18 @@
 // formats and every check. A file that fails one gets an Error that begins with its name.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 #include "norma/text/bpe_model.h"
 
 namespace norma::text {
+
+/// What Hugging Face, our data sets and our runs call a tokenizer's file.
+inline constexpr const char* kTokenizerFile = "tokenizer.json";
+/// Larger ones are refused before they are read.
+inline constexpr std::size_t kLargestTokenizerFile = std::size_t{256} << 20;
 
 /// Merges alone. The bytes have the ids 0 to 255, merge i makes the id 256 + i, and <|endoftext|>
 /// comes last. A merge may join only what earlier ones made.

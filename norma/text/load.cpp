@@ -17,7 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kLargestFile = std::size_t{256} << 20;
 /// Of the published vocab.bpe (SHA-256 1ce16647…), which never changes.
 constexpr std::string_view kGpt2Fingerprint = "3ee360b0138da58c";
 
@@ -27,7 +26,7 @@ std::string environment(const char* name) {
 }
 
 std::string read_file(const std::string& path) {
-  return io::File(io::real_file_system(), path, io::OpenAs::read).text(kLargestFile);
+  return io::File(io::real_file_system(), path, io::OpenAs::read).text(kLargestTokenizerFile);
 }
 
 bool is_there(const fs::path& path) {
@@ -46,7 +45,7 @@ fs::path first_of(const fs::path& folder, std::initializer_list<const char*> nam
 BpeModel load_model(const fs::path& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
-    const fs::path inside = first_of(path, {"tokenizer.json", "vocab.json", "vocab.bpe"});
+    const fs::path inside = first_of(path, {kTokenizerFile, "vocab.json", "vocab.bpe"});
     if (inside.empty()) {
       throw Error(say(path.string(), " has no tokenizer.json, vocab.json or vocab.bpe in it."));
     }

@@ -9,6 +9,7 @@
 #include "norma/io/safetensors.h"
 #include "norma/io/strict_json.h"
 #include "norma/tensor/plain.h"
+#include "norma/train/run_folder.h"
 
 namespace norma {
 
@@ -169,7 +170,7 @@ std::string save_checkpoint(io::FileSystem& disk,
   const std::vector<NamedTensor> optimizer = optimizer_tensors(trainer);
   require_finite(trainer.model().tensors(), state.step);
   require_finite(optimizer, state.step);
-  io::Commit commit(disk, io::join(run, "checkpoints"), static_cast<std::uint64_t>(state.step));
+  io::Commit commit(disk, checkpoints_of(run), static_cast<std::uint64_t>(state.step));
   write_model(commit, recipe, trainer.model());
   commit.write(kOptimizerFile, [&](io::ByteSink& sink) {
     write_tensors(sink, optimizer, {{"format", "pt"}});
@@ -183,7 +184,7 @@ std::string save_checkpoint(io::FileSystem& disk,
 
 std::string save_weights(
     io::FileSystem& disk, const std::string& run, const Recipe& recipe, Gpt& model, Index step) {
-  const std::string checkpoints = io::join(run, "checkpoints");
+  const std::string checkpoints = checkpoints_of(run);
   io::make_folder(disk, checkpoints);
   io::Commit commit(disk, checkpoints, static_cast<std::uint64_t>(step));
   write_model(commit, recipe, model);
@@ -229,7 +230,7 @@ RunState load_checkpoint(io::FileSystem& disk, const std::string& folder, Traine
 }
 
 void start_from_run(io::FileSystem& disk, const std::string& run, Trainer& trainer) {
-  const io::NewestCheckpoint found = io::newest_whole(disk, io::join(run, "checkpoints"));
+  const io::NewestCheckpoint found = io::newest_whole(disk, checkpoints_of(run));
   if (!found.whole) {
     throw RequestError(say("train.init_from: ", run, " has no whole checkpoint to start from."));
   }

@@ -85,7 +85,7 @@ class Run {
     const std::string& start = trainer_.recipe().train.init_from;
     if (!start.empty()) start_from_run(disk_, start, trainer_);
   }
-  std::string checkpoints() const { return io::join(request_.out, "checkpoints"); }
+  std::string checkpoints() const { return checkpoints_of(request_.out); }
 
   void prepare() {
     // Before the first step, so that a prompt the model cannot read is refused now.
@@ -149,7 +149,7 @@ class Run {
       const std::optional<Evaluation> found = trainer_.evaluate();
       if (!found) return;
       result_.val_loss = found->loss;
-      survive([&] { folder_.add_metrics(meter_.with_evaluation(open_.metrics, found->loss)); });
+      survive([&] { folder_.add_metrics(meter_.with_evaluation(open_.metrics, *found)); });
       open_.metrics.clear();
     }
     if (open_.samples) {

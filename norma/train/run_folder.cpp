@@ -11,6 +11,7 @@
 #include "norma/base/json_line.h"
 #include "norma/base/text.h"
 #include "norma/base/threads.h"
+#include "norma/text/bpe_files.h"
 
 namespace norma {
 
@@ -18,7 +19,6 @@ namespace {
 
 constexpr const char* kRecipe = "recipe.toml";
 constexpr const char* kEnvironment = "env.json";
-constexpr const char* kTokenizer = "tokenizer.json";
 constexpr const char* kMetrics = "metrics.jsonl";
 constexpr const char* kSamples = "samples.jsonl";
 constexpr const char* kCheckpoints = "checkpoints";
@@ -68,15 +68,21 @@ void require_free(io::FileSystem& disk, const std::string& path) {
 /// Removes what a run writes and nothing else: the folder may hold more. The recipe goes last, so
 /// that a folder of which only a part was removed still counts as a run.
 void remove_run(io::FileSystem& disk, const std::string& path) {
-  const std::string checkpoints = io::join(path, kCheckpoints);
+  const std::string checkpoints = checkpoints_of(path);
   if (io::is_there(disk, checkpoints)) {
     for (const std::string& name : io::list_folder(disk, checkpoints)) {
       io::remove_flat_folder(disk, io::join(checkpoints, name));
     }
     io::remove_flat_folder(disk, checkpoints);
   }
-  for (const char* name :
-       {kDone, kFailed, kMetrics, "probes.jsonl", kSamples, kLog, kEnvironment, kTokenizer}) {
+  for (const char* name : {kDone,
+                           kFailed,
+                           kMetrics,
+                           "probes.jsonl",
+                           kSamples,
+                           kLog,
+                           kEnvironment,
+                           text::kTokenizerFile}) {
     io::remove_file(disk, io::join(path, name));
   }
   io::sync_folder(disk, path);
@@ -122,8 +128,8 @@ RunFolder::RunFolder(io::FileSystem& disk,
     write_file(kEnvironment, environment_text());
   }
   // Before the recipe, which makes the folder a run: a run that knows its tokenizer has it.
-  if (!tokenizer.empty() && !io::is_there(disk_, io::join(path_, kTokenizer))) {
-    write_file(kTokenizer, tokenizer);
+  if (!tokenizer.empty() && !io::is_there(disk_, io::join(path_, text::kTokenizerFile))) {
+    write_file(text::kTokenizerFile, tokenizer);
   }
   if (!io::is_there(disk_, io::join(path_, kRecipe))) write_file(kRecipe, recipe_text(recipe));
 }
@@ -162,6 +168,8 @@ void RunFolder::drop_lines_after(LastSteps steps) {
 
 void RunFolder::mark_done(const std::string& summary) { write_file(kDone, summary + "\n"); }
 void RunFolder::mark_failed(const std::string& reason) { write_file(kFailed, reason + "\n"); }
+
+std::string checkpoints_of(const std::string& run) { return io::join(run, kCheckpoints); }
 
 bool is_run(io::FileSystem& disk, const std::string& run) {
   return io::is_there(disk, io::join(run, kRecipe));

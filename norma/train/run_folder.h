@@ -63,6 +63,8 @@ class RunFolder {
 bool is_done(io::FileSystem& disk, const std::string& run);
 /// recipe.toml of a run as a recipe. Throws RequestError where the folder is no run.
 Recipe recipe_of_run(const std::string& run, io::FileSystem& disk = io::real_file_system());
+/// Where a run keeps its checkpoints.
+std::string checkpoints_of(const std::string& run);
 /// Whether the folder holds a run, in whatever state.
 bool is_run(io::FileSystem& disk, const std::string& run);
 

@@ -1,7 +1,6 @@
 #include "norma/train/run_meter.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "norma/base/json_line.h"
 #include "norma/base/median.h"
@@ -71,11 +70,11 @@ std::string RunMeter::line(const StepReport& report, double elapsed_s) {
   return line.text();
 }
 
-std::string RunMeter::with_evaluation(const std::string& line, double loss) const {
+std::string RunMeter::with_evaluation(const std::string& line, const Evaluation& found) const {
   JsonLine evaluation;
-  evaluation.add("val/loss", loss);
+  evaluation.add("val/loss", found.loss);
   const double bytes = trainer_.data().bytes_per_token;
-  if (bytes > 0) evaluation.add("val/bpb", loss / std::log(2.0) / bytes);
+  if (bytes > 0) evaluation.add("val/bpb", found.bits_per_byte(bytes));
   return line.substr(0, line.size() - 1) + "," + evaluation.text().substr(1);
 }
 

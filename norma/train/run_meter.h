@@ -17,8 +17,8 @@ class RunMeter {
   void note(double seconds, const StepReport& report);
   /// The line of metrics of a step; shares since the last line begin anew.
   std::string line(const StepReport& report, double elapsed_s);
-  /// The same line with the loss of an evaluation at its end.
-  std::string with_evaluation(const std::string& line, double loss) const;
+  /// The same line with an evaluation at its end.
+  std::string with_evaluation(const std::string& line, const Evaluation& found) const;
 
   double step_seconds() const { return step_s_; }  // median of the last steps
   double smooth_loss() const { return smooth_loss_; }

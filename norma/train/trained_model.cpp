@@ -4,6 +4,7 @@
 #include "norma/base/text.h"
 #include "norma/device/device.h"
 #include "norma/io/checkpoints.h"
+#include "norma/text/bpe_files.h"
 #include "norma/text/load.h"
 #include "norma/train/checkpoint.h"
 #include "norma/train/run_folder.h"
@@ -38,7 +39,7 @@ TrainedModel::TrainedModel(io::FileSystem& disk,
 std::string TrainedModel::find(io::FileSystem& disk,
                                const std::string& run,
                                std::optional<Index> step) {
-  const std::string parent = io::join(run, "checkpoints");
+  const std::string parent = checkpoints_of(run);
   if (step) {
     step_ = *step;
     std::string folder = io::join(parent, io::step_folder_name(static_cast<std::uint64_t>(*step)));
@@ -68,7 +69,7 @@ std::string TrainedModel::find(io::FileSystem& disk,
 }
 
 std::unique_ptr<text::Tokenizer> tokenizer_of_run(const std::string& run) {
-  const std::string path = io::join(run, "tokenizer.json");
+  const std::string path = io::join(run, text::kTokenizerFile);
   return text::load_tokenizer(io::is_there(io::real_file_system(), path) ? path : "byte");
 }
 

@@ -3,10 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <stdexcept>
 #include <thread>
 
@@ -80,11 +77,6 @@ Ended Child::wait() {
   return {WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_), contents(out_)};
 }
 
-std::string norma_program() {
-  const char* moved = std::getenv("NORMA_BINARY");
-  return moved != nullptr ? moved : NORMA_BINARY;
-}
-
 bool wait_until(const std::function<bool()>& holds, double seconds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   while (!holds()) {
@@ -92,13 +84,6 @@ bool wait_until(const std::function<bool()>& holds, double seconds) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return true;
-}
-
-std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
 }
 
 }  // namespace norma::battery

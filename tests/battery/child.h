@@ -7,6 +7,9 @@
 
 #include <sys/types.h>
 
+#include "tests/support/contents.h"
+#include "tests/support/norma_program.h"
+
 namespace norma::battery {
 
 struct Ended {
@@ -42,10 +45,9 @@ class Child {
   std::string out_;
 };
 
-/// Where the built program is.
-std::string norma_program();
 /// Waits until it holds, at most so long; false when it never did.
 bool wait_until(const std::function<bool()>& holds, double seconds);
-std::string contents(const std::string& path);
+using test::contents;
+using test::norma_program;
 
 }  // namespace norma::battery

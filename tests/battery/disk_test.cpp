@@ -10,12 +10,14 @@
 #include "norma/io/checkpoints.h"
 #include "tests/battery/small_run.h"
 #include "tests/support/faulty_disk.h"
+#include "tests/support/forgetful_disk.h"
 #include "tests/support/memory_disk.h"
 
 namespace norma::battery {
 namespace {
 
 using io::Answer;
+using test::ForgetfulDisk;
 using test::MemoryDisk;
 
 struct Tally {
@@ -33,20 +35,6 @@ struct Tally {
 void print(const char* id, const Tally& tally, const char* what) {
   std::printf("%s: %ld %s, %ld broken\n", id, tally.trials, what, tally.broken);
 }
-
-/// Says that it made something durable and did not, for the paths that it was told.
-class ForgetfulDisk final : public test::PassThroughDisk {
- public:
-  using Forgets = std::function<bool(const std::string& path)>;
-  ForgetfulDisk(FileSystem& below, Forgets forgets)
-      : PassThroughDisk(below), forgets_(std::move(forgets)) {}
-  Answer sync(int handle) override {
-    return forgets_(path_of(handle)) ? Answer{} : PassThroughDisk::sync(handle);
-  }
-
- private:
-  Forgets forgets_;
-};
 
 // --- K2 ------------------------------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ TokenData tiny_data() {
   return data;
 }
 
-Story run(io::FileSystem& disk, const Recipe& recipe, RunRequest request) {
+Story run(io::FileSystem& disk, const Recipe& recipe, const RunRequest& request) {
   Story story;
   try {
     const auto onlooker = [&](const RunProgress& progress) {

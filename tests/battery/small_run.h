@@ -27,7 +27,7 @@ struct Story {
 };
 
 /// Trains; a failure becomes the end of the story.
-Story run(io::FileSystem& disk, const Recipe& recipe, RunRequest request = {.out = kRun});
+Story run(io::FileSystem& disk, const Recipe& recipe, const RunRequest& request = {.out = kRun});
 inline Story resume(io::FileSystem& disk, const Recipe& recipe) {
   return run(disk, recipe, {.out = kRun, .resume = true});
 }

@@ -2,12 +2,12 @@
 // fine-tuning from imported weights.
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include <gtest/gtest.h>
 
 #include "norma/base/text.h"
 #include "tests/cli/program.h"
+#include "tests/support/contents.h"
 #include "tests/support/temp_folder.h"
 
 namespace norma {
@@ -15,12 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
+using test::contents;
 
 class CliExchange : public testing::Test {
  protected:

@@ -2,28 +2,27 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "tests/support/contents.h"
+#include "tests/support/norma_program.h"
 
 namespace norma {
 
 namespace {
 
-std::string read_and_remove(const std::filesystem::path& path) {
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
+std::string read_and_remove(const std::string& path) {
+  std::string text = test::contents(path);
   std::filesystem::remove(path);
-  return text.str();
+  return text;
 }
 
 }  // namespace
 
 Outcome run_in_shell(const std::string& script) {
-  const char* moved = std::getenv("NORMA_BINARY");
-  const std::string binary = moved != nullptr ? moved : NORMA_BINARY;
+  const std::string binary = test::norma_program();
   const std::filesystem::path stem =
       std::filesystem::temp_directory_path() / ("norma-cli-" + std::to_string(getpid()));
   const std::string out = stem.string() + ".out";

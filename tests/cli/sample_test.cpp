@@ -12,6 +12,7 @@
 #include "norma/base/rng.h"
 #include "norma/base/text.h"
 #include "tests/cli/program.h"
+#include "tests/support/contents.h"
 #include "tests/support/temp_folder.h"
 
 namespace norma {
@@ -19,12 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string contents(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
+using test::contents;
 
 std::vector<JsonValue> json_lines(const std::string& text) {
   std::vector<JsonValue> lines;

@@ -1,7 +1,6 @@
 // norma tokenizer from outside: train, encode and decode through files and pipes.
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 
 #include "norma/base/text.h"
 #include "tests/cli/program.h"
+#include "tests/support/contents.h"
 
 namespace norma {
 namespace {
@@ -31,11 +31,7 @@ class TokenizerCli : public testing::Test {
   void put(const std::string& name, const std::string& contents) const {
     std::ofstream(at(name), std::ios::binary) << contents;
   }
-  std::string get(const std::string& name) const {
-    std::stringstream contents;
-    contents << std::ifstream(at(name), std::ios::binary).rdbuf();
-    return contents.str();
-  }
+  std::string get(const std::string& name) const { return test::contents(at(name)); }
   Outcome train(const std::string& more = "") const {
     return run_norma(
         say("tokenizer train ", at("corpus.txt"), " --vocab 270 --out ", at("t.json"), more));

@@ -3,13 +3,13 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include <gtest/gtest.h>
 
 #include "norma/base/rng.h"
 #include "norma/base/text.h"
 #include "tests/cli/program.h"
+#include "tests/support/contents.h"
 #include "tests/support/temp_folder.h"
 
 namespace norma {
@@ -17,12 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string contents(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
+using test::contents;
 
 class CliTrain : public testing::Test {
  protected:

@@ -28,12 +28,12 @@ using test::throws;
 using text::Id;
 
 const text::Tokenizer& tiny() {
-  static const text::BpeTokenizer tokenizer(text::read_merges("tiny", text::kTinyMerges));
-  return tokenizer;
+  static const text::BpeTokenizer kTokenizer(text::read_merges("tiny", text::kTinyMerges));
+  return kTokenizer;
 }
 const text::Tokenizer& bytes() {
-  static const text::ByteTokenizer tokenizer;
-  return tokenizer;
+  static const text::ByteTokenizer kTokenizer;
+  return kTokenizer;
 }
 
 class Build : public testing::Test {

@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include <gtest/gtest.h>
 
@@ -11,6 +10,7 @@
 #include "norma/base/text.h"
 #include "norma/io/run_lock.h"
 #include "norma/io/sha256.h"
+#include "tests/support/contents.h"
 #include "tests/support/expect.h"
 #include "tests/support/tar_archive.h"
 #include "tests/support/temp_folder.h"
@@ -48,11 +48,7 @@ class GetSet : public testing::Test {
   void put(const std::string& name, const std::string& contents) const {
     std::ofstream(folder_ / name, std::ios::binary) << contents;
   }
-  std::string get(const std::string& name) const {
-    std::stringstream contents;
-    contents << std::ifstream(folder_ / name, std::ios::binary).rdbuf();
-    return contents.str();
-  }
+  std::string get(const std::string& name) const { return test::contents(folder_ / name); }
   /// From here on npm is this script; it counts its calls and keeps its arguments.
   void npm(const std::string& script) const {
     put("npm", say("#!/bin/sh\necho \"$@\" >> ", folder_ / "calls", "\n", script, "\n"));

@@ -6,29 +6,16 @@
 
 #include "norma/base/text.h"
 #include "tests/io/training.h"
+#include "tests/support/forgetful_disk.h"
 #include "tests/support/memory_disk.h"
-#include "tests/support/pass_through_disk.h"
 
 namespace norma::io {
 namespace {
 
+using test::ForgetfulDisk;
 using test::MemoryDisk;
 
 constexpr std::uint64_t kLast = 400;
-
-/// Says that it made something durable and did not, for the paths that it was told.
-class ForgetfulDisk final : public test::PassThroughDisk {
- public:
-  using Forgets = std::function<bool(const std::string& path)>;
-  ForgetfulDisk(FileSystem& below, Forgets forgets)
-      : PassThroughDisk(below), forgets_(std::move(forgets)) {}
-  Answer sync(int handle) override {
-    return forgets_(path_of(handle)) ? Answer{} : PassThroughDisk::sync(handle);
-  }
-
- private:
-  Forgets forgets_;
-};
 
 struct Tally {
   long states = 0;

@@ -1,6 +1,8 @@
 // Tar archives for tests, a member at a time, right or wrong as the test wants them.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <string>
 
@@ -16,7 +18,7 @@ struct TarMember {
 inline std::string tar_member(const TarMember& member) {
   std::string header(512, '\0');
   const auto put = [&](std::size_t at, const std::string& text) {
-    header.replace(at, text.size(), text);
+    std::copy(text.begin(), text.end(), header.begin() + static_cast<std::ptrdiff_t>(at));
   };
   const auto octal = [](std::size_t value, int digits) {
     char text[32];
