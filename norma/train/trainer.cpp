@@ -59,7 +59,7 @@ void Trainer::reserve_memory() {
 void Trainer::start_anew() {
   apply_constraints(params_);
   optimizer_ = make_optimizer(params_, recipe_.optim);
-  graph_.clear();
+  update_.clear();
 }
 
 LossSpec Trainer::loss_spec() const {
@@ -109,44 +109,38 @@ double Trainer::loss() const {
   return sum;
 }
 
-void Trainer::compute() {
-  accumulate();
-  if (planning()) return;  // what follows takes no memory of its own
-  clipper_->clip(params_);
-  // On a GPU nobody waits to look: steps rest under a clipping factor that is not a number.
-  const bool fit = on_gpu() || (std::isfinite(loss()) && std::isfinite(clipper_->result().norm));
-  if (fit) optimizer_->apply(params_, clipper_->grad_scale());
-}
-
-bool Trainer::may_replay() const {
+template <class Work>
+void Trainer::queue(device::Graph& graph, Work&& work) {
   // Masks are drawn from the number of the step, which a graph would keep.
-  return on_gpu() && warm_ && recipe_.model.dropout == 0;
-}
-
-void Trainer::run_computation() {
-  if (may_replay()) {
-    if (!graph_.captured()) graph_.capture([&] { compute(); });
-    graph_.launch();
-  } else {
-    compute();
-  }
-  warm_ = true;
+  const bool replays =
+      on_gpu() && warm_ && recipe_.model.dropout == 0 && recipe_.model.drop_path == 0;
+  if (!replays) return work();
+  if (!graph.captured()) graph.capture(work);
+  graph.launch();
 }
 
 StepReport Trainer::step(bool measure_angles) {
   StepReport report;
-  report.lr = lr_at(recipe_.schedule, recipe_.optim.lr, step_, recipe_.train.steps);
   fill_batch();
-  if (measure_angles) angles_.before(params_);
-  if (!planning()) optimizer_->prepare({.lr = report.lr});
-  run_computation();
-  if (planning()) return report;
+  if (planning()) {
+    accumulate();
+    return report;  // what follows takes no memory of its own
+  }
+  queue(gradients_, [&] {
+    accumulate();
+    clipper_->clip(params_);
+  });
   report.loss = loss();
-  const ClipResult clip = clipper_->result();
   if (!std::isfinite(report.loss)) explain_divergence("loss");
-  if (!std::isfinite(clip.norm)) explain_divergence("gradient");
+  const ClipResult clip = clipper_->result();
   report.grad_norm = clip.norm;
   report.clipped = clip.clipped > 0;
+  if (!std::isfinite(clip.norm)) explain_divergence("gradient");
+  report.lr = lr_at(recipe_.schedule, recipe_.optim.lr, step_, recipe_.train.steps);
+  if (measure_angles) angles_.before(params_);
+  optimizer_->prepare({.lr = report.lr});
+  queue(update_, [&] { optimizer_->apply(params_, clipper_->grad_scale()); });
+  warm_ = true;
   require_finite_weights();
   if (measure_angles) report.angles = angles_.after(params_);
   report.step = ++step_;

@@ -1,8 +1,9 @@
 // A run in memory: model, optimizer and data, step by step. It writes nothing.
 //
-// On a GPU the second step is taken down as a graph, which every later step replays: forward,
-// backward, clipping and optimizer cost the host one call. What changes from step to step lies in
-// memory that the graph reads: the batch, and the numbers of the optimizer.
+// On a GPU the second step is taken down as two graphs, which every later step replays: forward,
+// backward and clipping, and the optimizer. Between them the host looks at loss and gradient, so
+// that a step that diverges leaves the weights as they were. What changes from step to step lies in
+// memory that the graphs read: the batch, and the numbers of the optimizer.
 #pragma once
 
 #include <memory>
@@ -87,9 +88,9 @@ class Trainer {
  private:
   void fill_batch();
   void accumulate();
-  void compute();
-  void run_computation();
-  bool may_replay() const;
+  /// Does it, or replays what it once queued.
+  template <class Work>
+  void queue(device::Graph& graph, Work&& work);
   double loss() const;
   bool on_gpu() const { return recipe_.train.device == DeviceKind::cuda; }
   void reserve_memory();
@@ -111,7 +112,8 @@ class Trainer {
   BatchMemory batch_;       // of a step
   BatchMemory eval_batch_;  // as many sequences as are computed at a time
   OwnedTensor losses_;      // of the micro-batches of a step
-  device::Graph graph_;
+  device::Graph gradients_;
+  device::Graph update_;
   bool warm_ = false;  // a step has been computed: nothing is allocated or chosen any more
   Index step_ = 0;
 };

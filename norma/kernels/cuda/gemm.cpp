@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "norma/base/bf16.h"
@@ -124,6 +125,14 @@ float timed(const Plan& plan,
   return best;
 }
 
+/// Up to 256 bytes, as far as the address lets kernels of the library be used.
+std::uint32_t alignment_of(const void* pointer) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  std::uint32_t bytes = 256;
+  while (address % bytes != 0) bytes /= 2;
+  return bytes;
+}
+
 template <class T, class Result>
 void choose_algorithm(Plan& plan, const Gemm<T, Result>& g) {
   cublasLtMatmulPreference_t made = nullptr;
@@ -134,6 +143,17 @@ void choose_algorithm(Plan& plan, const Gemm<T, Result>& g) {
                                              &kWorkspaceBytes,
                                              sizeof kWorkspaceBytes),
         "describing preferences");
+  // The library's A is our B.
+  const std::pair<cublasLtMatmulPreferenceAttributes_t, const void*> places[] = {
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, g.b},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, g.a},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, g.c},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, g.c}};
+  for (const auto& [attribute, pointer] : places) {
+    const std::uint32_t bytes = alignment_of(pointer);
+    check(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &bytes, sizeof bytes),
+          "describing preferences");
+  }
   constexpr int kCandidates = 8;
   cublasLtMatmulHeuristicResult_t found[kCandidates];
   int count = 0;
@@ -190,18 +210,20 @@ Plan make_plan(const Gemm<T, Result>& g) {
   return plan;
 }
 
-int alignment_class(const void* pointer) {
-  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
-  for (const int align : {256, 128, 64, 32, 16}) {
-    if (address % static_cast<std::uintptr_t>(align) == 0) return align;
-  }
-  return 1;
-}
-
 /// Plans by shape. Addresses count as far as their alignment lets a kernel be used.
 template <class T, class Result>
 const Plan& plan_of(const Gemm<T, Result>& g) {
-  using Key = std::tuple<bool, bool, Index, Index, Index, Index, Index, Index, int, int, int>;
+  using Key = std::tuple<bool,
+                         bool,
+                         Index,
+                         Index,
+                         Index,
+                         Index,
+                         Index,
+                         Index,
+                         std::uint32_t,
+                         std::uint32_t,
+                         std::uint32_t>;
   static auto* const kPlans = new std::map<Key, Plan>;
   const Key key{g.trans_a,
                 g.trans_b,
@@ -211,9 +233,9 @@ const Plan& plan_of(const Gemm<T, Result>& g) {
                 g.lda,
                 g.ldb,
                 g.ldc,
-                alignment_class(g.a),
-                alignment_class(g.b),
-                alignment_class(g.c)};
+                alignment_of(g.a),
+                alignment_of(g.b),
+                alignment_of(g.c)};
   const auto at = kPlans->find(key);
   if (at != kPlans->end()) return at->second;
   return kPlans->emplace(key, make_plan(g)).first->second;
