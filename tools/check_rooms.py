@@ -29,7 +29,7 @@ MAY = {  # room: rooms it may include (itself is always allowed)
     "exchange": "base io text tensor autograd ops nn models",
     "optim": "base device tensor kernels nn",
     "data": "base io text tensor",
-    "train": "base io text tensor autograd ops nn models generate data optim",
+    "train": "base device io text tensor autograd ops nn models generate data optim",
 }
 
 # (what, header pattern, path pattern of the files that may include it)

@@ -10,6 +10,7 @@
 #include "norma/base/text.h"
 #include "norma/base/threads.h"
 #include "norma/checks/ceilings.h"
+#include "norma/device/device.h"
 #include "norma/kernels/gemm.h"
 #include "norma/tensor/buffer.h"
 
@@ -44,6 +45,18 @@ std::string joined(const std::vector<std::string>& words) {
   std::string all;
   for (const std::string& word : words) all += say(all.empty() ? "" : " ", word);
   return all.empty() ? "none beyond x86-64" : all;
+}
+
+std::string gpu_name() {
+  if (!device::available()) return "none that this build can use";
+  const device::Info gpu = device::info();
+  return say(gpu.name,
+             ", ",
+             human_bytes(static_cast<double>(gpu.free_bytes)),
+             " free of ",
+             human_bytes(static_cast<double>(gpu.total_bytes)),
+             ", driver ",
+             gpu.driver);
 }
 
 struct Finding {
@@ -114,6 +127,7 @@ int run_doctor(const DoctorRequest& request) {
       {"products", say(kernels::gemm_library(), ", ", fixed(gemm, 0), " GFLOP/s in f32")},
       {"copy", say(fixed(copy, 1), " GB/s")},
       {"cuda", present(build::kCuda, "not in this build")},
+      {"gpu", gpu_name()},
       {"mpi", present(build::kMpi, "not in this build")},
   };
   const std::vector<std::string> slow = warnings(gemm);

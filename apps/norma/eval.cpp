@@ -27,7 +27,7 @@ int run_eval(const EvalRequest& request) {
   if (request.split != "val" && request.split != "train") {
     throw RequestError(say("eval: --split must be val or train, got ", request.split, "."));
   }
-  TrainedModel trained(io::real_file_system(), request.run);
+  TrainedModel trained(io::real_file_system(), request.run, {}, asked_device(request.device));
   for (const std::string& remark : trained.remarks()) {
     std::fprintf(stderr, "norma: note: %s\n", remark.c_str());
   }

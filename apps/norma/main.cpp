@@ -96,6 +96,11 @@ Verb declare_train(CLI::App& app, CLI::App*& verb) {
   return [request] { return norma::app::run_train(*request); };
 }
 
+void add_device_choice(CLI::App* verb, std::string& device) {
+  verb->add_option("--device", device, "cpu or cuda; where it was trained when absent")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+}
+
 Verb declare_eval(CLI::App& app, CLI::App*& verb) {
   auto request = std::make_shared<norma::app::EvalRequest>();
   verb = app.add_subcommand("eval", "Evaluate the newest checkpoint of a run");
@@ -107,6 +112,7 @@ Verb declare_eval(CLI::App& app, CLI::App*& verb) {
   verb->add_option("--tokens", request->tokens, "how many, spread evenly; 0: all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  add_device_choice(verb, request->device);
   verb->add_flag("--json", request->json, "one JSON object a line");
   return [request] { return norma::app::run_eval(*request); };
 }
@@ -133,6 +139,7 @@ Verb declare_sample(CLI::App& app, CLI::App*& verb) {
       ->capture_default_str();
   verb->add_option("--seed", request->seed, "the same seed gives the same text")
       ->capture_default_str();
+  add_device_choice(verb, request->device);
   verb->add_option("--checkpoint", request->checkpoint, "a step; the newest when absent")
       ->check(CLI::NonNegativeNumber);
   verb->add_flag("--json", request->json, "one JSON object a line");

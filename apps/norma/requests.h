@@ -57,11 +57,18 @@ struct TrainRequest {
 /// 0 done, 128 + signal when stopped by one.
 int run_train(const TrainRequest& request);
 
+/// What --device says of a verb that has a choice of its own; nothing where it was not given.
+inline std::optional<Device> asked_device(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  return Device{name == "cuda" ? DeviceKind::cuda : DeviceKind::cpu};
+}
+
 struct EvalRequest {
   std::string run;
   std::string split = "val";
   std::string data;  // another file
   Index tokens = 0;  // 0: all
+  std::string device;  // empty: where it was trained
   bool json = false;
 };
 int run_eval(const EvalRequest& request);
@@ -77,6 +84,7 @@ struct SampleRequest {
   double top_p = 1;  // 1: all
   std::uint64_t seed = 1;
   std::optional<Index> checkpoint;  // a step; absent: the newest
+  std::string device;               // empty: where it was trained
   bool json = false;
 };
 /// 0 done, 128 + signal when stopped by one.

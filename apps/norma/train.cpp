@@ -47,9 +47,11 @@ void print_forecast(const Recipe& recipe, const Forecast& plan) {
   row("optimizer state", memory.optimizer);
   row("activations", memory.activations);
   row("data", memory.data);
-  row("the program itself", plan.process_bytes);
+  row(plan.device_bytes_known ? "the program itself" : "workspaces", plan.process_bytes);
   row("all", memory.total() + plan.process_bytes);
-  if (memory.total() > plan.machine_bytes) {
+  if (!plan.device_bytes_known) {
+    std::puts("  and what CUDA takes for itself; there is no GPU here to ask");
+  } else if (memory.total() > plan.machine_bytes) {
     std::printf("  this machine has %s: use a smaller train.micro_batch, model.context or model\n",
                 human_bytes(static_cast<double>(plan.machine_bytes)).c_str());
   }
@@ -132,7 +134,8 @@ int run_train(const TrainRequest& request) {
     throw RequestError("train: --resume goes on and --force starts over; say one of them.");
   }
   TokenData data = load_data(recipe.data, recipe.model.vocab);
-  const double peak = checks::measure_gemm_peak();
+  const bool gpu = recipe.train.device == DeviceKind::cuda;
+  const double peak = gpu ? checks::measure_gpu_gemm_peak() : checks::measure_gemm_peak();
   watch_stop_signals(FirstSignal::noted);
   ProgressDisplay display;
   const RunResult result = train_run(

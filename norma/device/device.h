@@ -13,6 +13,9 @@ namespace norma::device {
 /// Whether this build has kernels for a GPU; CMake knows.
 inline constexpr bool kBuiltWithCuda = NORMA_BUILT_WITH_CUDA;
 
+/// What matrix products keep beside what they multiply; Hopper's own kernels want 32 MiB at most.
+inline constexpr std::size_t kProductWorkspaceBytes = std::size_t{32} << 20;
+
 /// Whether there is a GPU that this build can use.
 bool available();
 

@@ -7,6 +7,7 @@
 #include "norma/base/error.h"
 #include "norma/base/median.h"
 #include "norma/base/text.h"
+#include "norma/device/device.h"
 #include "norma/tensor/planning.h"
 #include "norma/train/run.h"
 
@@ -27,9 +28,11 @@ double time_steps(const Recipe& recipe, double budget_s, std::size_t& beyond) {
     trainer.step();
     seconds.push_back(watch.seconds());
   } while (seconds.size() < 30 && total.seconds() < budget_s);
-  const std::size_t held = peak_process_bytes();
-  const std::size_t known = trainer.memory().total();
-  if (held > known) beyond = std::max(beyond, held - known);
+  if (recipe.train.device == DeviceKind::cpu) {
+    const std::size_t held = peak_process_bytes();
+    const std::size_t known = trainer.memory().total();
+    if (held > known) beyond = std::max(beyond, held - known);
+  }
   return median(std::move(seconds));
 }
 
@@ -66,12 +69,27 @@ double extrapolated_step(const Recipe& recipe, std::size_t& beyond) {
 /// Floating-point operations that are timed at most: a few seconds on two cores.
 constexpr double kMostTimedFlops = 4e11;
 
+/// What is there, and what is taken before the run takes anything.
+Forecast ground_of(const Recipe& recipe) {
+  Forecast result;
+  if (recipe.train.device == DeviceKind::cpu) {
+    result.process_bytes = peak_process_bytes();
+    result.machine_bytes = machine_memory();
+    return result;
+  }
+  result.process_bytes = device::kProductWorkspaceBytes;
+  result.device_bytes_known = device::available();
+  if (!result.device_bytes_known) return result;
+  const device::Info gpu = device::info();
+  result.process_bytes += gpu.total_bytes - gpu.free_bytes;
+  result.machine_bytes = gpu.total_bytes;
+  return result;
+}
+
 }  // namespace
 
 Forecast plan_memory(const Recipe& recipe, const TokenData& data) {
-  Forecast result;
-  result.process_bytes = peak_process_bytes();
-  result.machine_bytes = machine_memory();
+  Forecast result = ground_of(recipe);
   try {
     const PlanningScope plan;
     Trainer trainer(recipe, {});
@@ -88,6 +106,7 @@ Forecast plan_memory(const Recipe& recipe, const TokenData& data) {
 
 Forecast forecast(const Recipe& recipe, const TokenData& data) {
   Forecast result = plan_memory(recipe, data);
+  if (!result.device_bytes_known) return result;
   const bool fits = result.memory.total() < result.machine_bytes / 2;
   const bool slice_fits =
       fits ||

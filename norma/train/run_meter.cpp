@@ -5,6 +5,7 @@
 #include "norma/base/json_line.h"
 #include "norma/base/median.h"
 #include "norma/base/text.h"
+#include "norma/device/device.h"
 #include "norma/optim/constraints.h"
 #include "norma/train/run.h"
 
@@ -57,6 +58,10 @@ std::string RunMeter::line(const StepReport& report, double elapsed_s) {
       .add("perf/tokens_per_s", tokens_per_s())
       .add("perf/step_ms", step_s_ * 1e3)
       .add("mem/host_bytes", static_cast<Index>(peak_process_bytes()));
+  if (trainer_.recipe().train.device == DeviceKind::cuda) {
+    const device::Info gpu = device::info();
+    line.add("mem/device_bytes", static_cast<Index>(gpu.total_bytes - gpu.free_bytes));
+  }
   if (peak_gflops_ > 0) line.add("perf/mfu", share_of_peak());
   for (const Angles& angle : report.angles) {
     line.add(say("angle/", word_of(angle.kind)), angle.mean);

@@ -195,7 +195,8 @@ double Trainer::flops_per_step() const {
 }
 
 Trainer::Memory Trainer::memory() const {
-  return {.parameters = params_.values().bytes(),
+  const Tensor copies = params_.copies();
+  return {.parameters = params_.values().bytes() + (copies ? copies.bytes() : 0),
           .gradients = params_.grads().bytes(),
           .optimizer = optimizer_->state_bytes(),
           .activations = tape_.arena().touched(),

@@ -57,8 +57,7 @@ struct Plan {
   cublasLtMatmulAlgo_t algorithm{};
 };
 
-// Hopper's own kernels want 32 MiB at most.
-constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
+constexpr std::size_t kWorkspaceBytes = device::kProductWorkspaceBytes;
 
 struct Library {
   cublasLtHandle_t handle = nullptr;
