@@ -10,6 +10,7 @@
 #include "norma/base/stop.h"
 #include "norma/base/text.h"
 #include "norma/train/checkpoint.h"
+#include "norma/train/kept_choices.h"
 #include "norma/train/resume_rule.h"
 #include "norma/train/run_meter.h"
 #include "norma/train/trained_model.h"
@@ -92,6 +93,7 @@ class Run {
     if (trainer_.recipe().train.sample_every > 0) {
       samples_.emplace(trainer_.model(), trainer_.recipe().train, tokenizer_of_run(request_.out));
     }
+    if (trainer_.recipe().train.device == DeviceKind::cuda) choices_.emplace(disk_, choices_path());
     const Trainer::Memory memory = trainer_.memory();
     const TrainSpec& train = trainer_.recipe().train;
     const Index planned = train.checkpoint_every > 0 ? steps_ / train.checkpoint_every + 1 : 1;
@@ -124,6 +126,7 @@ class Run {
     const Stopwatch watch;
     const StepReport report = trainer_.step(train.angle_every > 0 && step % train.angle_every == 0);
     meter_.note(watch.seconds(), report);
+    if (choices_) survive([&] { choices_->save(); });
     result_.train_loss = meter_.smooth_loss();
     const bool evaluates = due(train.eval_every, step, steps_) && trainer_.data().val.count > 1;
     const bool logged = due(train.log_every, step, steps_) || evaluates || !report.angles.empty();
@@ -249,6 +252,7 @@ class Run {
   RunMeter meter_;
   RunFolder folder_;
   std::optional<TrainingSamples> samples_;
+  std::optional<KeptChoices> choices_;  // of a GPU
   Index steps_;
   RunResult result_;
   Stopwatch watch_;

@@ -1,12 +1,13 @@
 // Matrix products through cuBLASLt. Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ, so the factors
-// change places. For every shape the library's candidates are timed once and the fastest stays; all
-// of them add in a fixed order, so the bits of a shape are the same in every call.
+// change places. For every shape the library's candidates are timed once and the fastest stays
+// (device/choices.h), so the bits of a shape are the same in every call and every run.
 #include "norma/kernels/gemm.h"
 
 #include <cublasLt.h>
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -14,8 +15,10 @@
 #include "norma/base/bf16.h"
 #include "norma/base/error.h"
 #include "norma/base/text.h"
+#include "norma/device/choices.h"
 #include "norma/device/cuda/runtime.h"
 #include "norma/device/device.h"
+#include "norma/kernels/cuda/algorithm_text.h"
 
 namespace norma::kernels {
 
@@ -132,29 +135,24 @@ std::uint32_t alignment_of(const void* pointer) {
   return bytes;
 }
 
+/// The library's candidates for a product, the likeliest to be fast first.
 template <class T, class Result>
-void choose_algorithm(Plan& plan, const Gemm<T, Result>& g) {
+std::vector<cublasLtMatmulAlgo_t> candidates_for(const Plan& plan, const Gemm<T, Result>& g) {
   cublasLtMatmulPreference_t made = nullptr;
   check(cublasLtMatmulPreferenceCreate(&made), "describing preferences");
   const Owned<cublasLtMatmulPreferenceOpaque_t> preference(made);
-  check(cublasLtMatmulPreferenceSetAttribute(preference.get(),
-                                             CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                             &kWorkspaceBytes,
-                                             sizeof kWorkspaceBytes),
-        "describing preferences");
-  // The library's A is our B.
-  const std::pair<cublasLtMatmulPreferenceAttributes_t, const void*> places[] = {
-      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, g.b},
-      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, g.a},
-      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, g.c},
-      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, g.c}};
-  for (const auto& [attribute, pointer] : places) {
-    const std::uint32_t bytes = alignment_of(pointer);
-    check(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &bytes, sizeof bytes),
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+    check(cublasLtMatmulPreferenceSetAttribute(made, attribute, &value, sizeof value),
           "describing preferences");
-  }
-  constexpr int kCandidates = 8;
-  cublasLtMatmulHeuristicResult_t found[kCandidates];
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
+  // The library's A is our B.
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(g.b));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(g.a));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(g.c));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(g.c));
+  constexpr int kMost = 8;
+  cublasLtMatmulHeuristicResult_t found[kMost];
   int count = 0;
   check(cublasLtMatmulAlgoGetHeuristic(library().handle,
                                        plan.product.get(),
@@ -163,29 +161,71 @@ void choose_algorithm(Plan& plan, const Gemm<T, Result>& g) {
                                        plan.c.get(),
                                        plan.c.get(),
                                        preference.get(),
-                                       kCandidates,
+                                       kMost,
                                        found,
                                        &count),
         "looking for a kernel");
   if (count == 0) {
     throw Error(say("cuBLASLt has no kernel for a product of ", g.m, " x ", g.k, " x ", g.n, "."));
   }
-  plan.algorithm = found[0].algo;
+  std::vector<cublasLtMatmulAlgo_t> candidates;
+  for (int i = 0; i < count; ++i) candidates.push_back(found[i].algo);
+  return candidates;
+}
+
+template <class T, class Result>
+cublasLtMatmulAlgo_t fastest(const std::vector<cublasLtMatmulAlgo_t>& candidates,
+                             const Plan& plan,
+                             const Gemm<T, Result>& g) {
+  // A result that is only set may be set more than once; one that is added to may not.
+  void* scratch = nullptr;
+  if (g.beta != 0) {
+    const auto bytes = static_cast<std::size_t>((g.m - 1) * g.ldc + g.n) * sizeof(Result);
+    scratch = device::allocate(bytes);
+  }
+  Result* to = scratch == nullptr ? g.c : static_cast<Result*>(scratch);
+  cublasLtMatmulAlgo_t best = candidates.front();
+  float best_ms = -1;
+  for (const cublasLtMatmulAlgo_t& candidate : candidates) {
+    const float ms = timed(plan, candidate, g, to);
+    if (ms > 0 && (best_ms < 0 || ms < best_ms)) {
+      best_ms = ms;
+      best = candidate;
+    }
+  }
+  if (scratch != nullptr) device::release(scratch);
+  return best;
+}
+
+/// A product as the choices name it: the card, the library, types, shape and alignments.
+template <class T, class Result>
+std::string name_of_product(const Gemm<T, Result>& g) {
+  std::string name = say("product|", device::info().name, "|cublasLt ", cublasLtGetVersion(), "|");
+  name += say(name_of(kDTypeOf<T>), ">", name_of(kDTypeOf<Result>), "|");
+  name += say(g.trans_a ? "t" : "n", g.trans_b ? "t" : "n");
+  for (const Index size : {g.m, g.n, g.k, g.lda, g.ldb, g.ldc}) name += say(" ", size);
+  for (const void* place : {static_cast<const void*>(g.a),
+                            static_cast<const void*>(g.b),
+                            static_cast<const void*>(g.c)}) {
+    name += say(" ", alignment_of(place));
+  }
+  return name;
+}
+
+template <class T, class Result>
+cublasLtMatmulAlgo_t algorithm_for(const Plan& plan, const Gemm<T, Result>& g) {
+  const std::string name = name_of_product(g);
+  const std::optional<std::string> kept = device::choice(name);
+  cublasLtMatmulAlgo_t algorithm{};
+  if (kept && read_hex(*kept, algorithm)) return algorithm;
+  const std::vector<cublasLtMatmulAlgo_t> candidates = candidates_for(plan, g);
   // Small products take microseconds either way; timing them would only add noise.
   constexpr double kWorthTiming = 1e8;
   const double work = static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
-  if (count == 1 || work < kWorthTiming) return;
-  const auto bytes = static_cast<std::size_t>((g.m - 1) * g.ldc + g.n) * sizeof(Result);
-  auto* scratch = static_cast<Result*>(device::allocate(bytes));
-  float best = -1;
-  for (int i = 0; i < count; ++i) {
-    const float ms = timed(plan, found[i].algo, g, scratch);
-    if (ms > 0 && (best < 0 || ms < best)) {
-      best = ms;
-      plan.algorithm = found[i].algo;
-    }
-  }
-  device::release(scratch);
+  const bool worth = candidates.size() > 1 && work >= kWorthTiming;
+  algorithm = worth ? fastest(candidates, plan, g) : candidates.front();
+  device::choose(name, hex(algorithm));
+  return algorithm;
 }
 
 template <class T, class Result>
@@ -205,7 +245,7 @@ Plan make_plan(const Gemm<T, Result>& g) {
   plan.a = layout(kCudaType<T>, g.trans_a ? g.m : g.k, g.trans_a ? g.k : g.m, g.lda);
   plan.b = layout(kCudaType<T>, g.trans_b ? g.k : g.n, g.trans_b ? g.n : g.k, g.ldb);
   plan.c = layout(kCudaType<Result>, g.n, g.m, g.ldc);
-  choose_algorithm(plan, g);
+  plan.algorithm = algorithm_for(plan, g);
   return plan;
 }
 

@@ -1,0 +1,38 @@
+#include "norma/device/choices.h"
+
+#include <gtest/gtest.h>
+
+namespace norma::device {
+namespace {
+
+TEST(Choices, AreFoundByName) {
+  EXPECT_FALSE(choice("found by name"));
+  choose("found by name", "the second");
+  EXPECT_EQ(choice("found by name"), "the second");
+}
+
+TEST(Choices, ComeBackFromTheirText) {
+  choose("back|8 x 8", "00ff");
+  const std::string text = choices_text();
+  EXPECT_NE(text.find("back|8 x 8\t00ff\n"), std::string::npos);
+  add_choices(text);
+  EXPECT_EQ(choices_text(), text);
+}
+
+TEST(Choices, WhatIsChosenStays) {
+  choose("stays", "mine");
+  add_choices("stays\tanother\nnew one\tits choice\n");
+  EXPECT_EQ(choice("stays"), "mine");
+  EXPECT_EQ(choice("new one"), "its choice");
+}
+
+TEST(Choices, LinesOfAnotherFormAreLeftOut) {
+  const std::string before = choices_text();
+  add_choices("no tab\n\ntwo\ttabs\there\n");
+  EXPECT_EQ(choices_text(), before);
+  add_choices("without a line end\tat the end");
+  EXPECT_EQ(choice("without a line end"), "at the end");
+}
+
+}  // namespace
+}  // namespace norma::device
