@@ -37,12 +37,11 @@ int run_eval(const EvalRequest& request) {
   BatchMemory batch(rows, recipe.model.context, trained.device());
   Tape tape(trained.device());
   // Nobody watches signals here, so a whole evaluation comes back.
-  const Evaluation result =
-      *evaluate(trained.model(),
-                tape,
-                batch,
-                request.split == "val" ? data.val : data.train,
-                {.most_tokens = request.tokens});
+  const Evaluation result = *evaluate(trained.model(),
+                                      tape,
+                                      batch,
+                                      request.split == "val" ? data.val : data.train,
+                                      {.most_tokens = request.tokens});
   const bool known = data.bytes_per_token > 0;
   const double bits = known ? result.bits_per_byte(data.bytes_per_token) : 0;
   if (request.json) {

@@ -66,8 +66,8 @@ inline std::optional<Device> asked_device(const std::string& name) {
 struct EvalRequest {
   std::string run;
   std::string split = "val";
-  std::string data;  // another file
-  Index tokens = 0;  // 0: all
+  std::string data;    // another file
+  Index tokens = 0;    // 0: all
   std::string device;  // empty: where it was trained
   bool json = false;
 };

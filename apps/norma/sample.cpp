@@ -150,10 +150,8 @@ int run_sample(const SampleRequest& request) {
   // A person who waits at a terminal for the end of the prompt can still leave.
   std::string prompt = read_prompt(request);
   watch_stop_signals();
-  TrainedModel trained(io::real_file_system(),
-                       request.run,
-                       request.checkpoint,
-                       asked_device(request.device));
+  TrainedModel trained(
+      io::real_file_system(), request.run, request.checkpoint, asked_device(request.device));
   for (const std::string& remark : trained.remarks()) {
     std::fprintf(stderr, "norma: note: %s\n", remark.c_str());
   }

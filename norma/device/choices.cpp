@@ -34,7 +34,8 @@ void add_choices(std::string_view text) {
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     const std::size_t tab = line.find('\t');
-    if (tab == std::string_view::npos || line.find('\t', tab + 1) != std::string_view::npos) continue;
+    if (tab == std::string_view::npos || line.find('\t', tab + 1) != std::string_view::npos)
+      continue;
     known().try_emplace(std::string(line.substr(0, tab)), line.substr(tab + 1));
   }
 }

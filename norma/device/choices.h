@@ -1,6 +1,6 @@
 // What was found to be the fastest way to do something on this machine, by name. A choice that was
-// timed may come out otherwise the next time, and the last bits of a result depend on it; so whoever
-// runs keeps the choices in a file, and a run that is repeated or resumed makes the same.
+// timed may come out otherwise the next time, and the last bits of a result depend on it; so
+// whoever runs keeps the choices in a file, and a run that is repeated or resumed makes the same.
 #pragma once
 
 #include <optional>

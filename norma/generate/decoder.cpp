@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "norma/base/error.h"
 #include "norma/base/bf16.h"
+#include "norma/base/error.h"
 #include "norma/base/text.h"
 #include "norma/tensor/plain.h"
 

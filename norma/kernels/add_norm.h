@@ -14,8 +14,8 @@ struct AddNormForward {
   Rows<const T> b;
   const Wide<T>* gain;  // (cols), or null for 1 - gain_offset
   const Wide<T>* bias;  // (cols), or null for 0
-  Rows<T> sum;    // scale·x + b
-  Rows<T> y;      // the norm of sum
+  Rows<T> sum;          // scale·x + b
+  Rows<T> y;            // the norm of sum
   Wide<T>* mean;        // (rows) each if centred, else null; a row's mean is mean + shift
   Wide<T>* shift;
   Wide<T>* rstd;  // (rows)

@@ -24,15 +24,15 @@ void run(Cuda, const ColumnGainForward<T>& a);
 
 template <class T>
 struct ColumnGainBackward {
-  Rows<const T> x;  // read only when dgain is wanted
-  const Wide<T>* gain;    // null for 1
+  Rows<const T> x;      // read only when dgain is wanted
+  const Wide<T>* gain;  // null for 1
   Rows<const T> dy;
   Rows<T> dx;  // data null: not wanted
   Into dx_into;
   Wide<T>* dgain;  // null: not wanted
   Into dgain_into;
-  Wide<T>* partials;     // (RowChunks(rows).count, cols) when dgain is wanted and block is 1,
-  double* shared;  // or this instead: (RowChunks(rows).count, cols / block)
+  Wide<T>* partials;  // (RowChunks(rows).count, cols) when dgain is wanted and block is 1,
+  double* shared;     // or this instead: (RowChunks(rows).count, cols / block)
   Index block;
   double mult;
 };

@@ -11,10 +11,10 @@ namespace norma::kernels {
 
 template <class T>
 struct L2NormForward {
-  Rows<const T> x;    // each row holds cols / group groups; every group is normalized
-  const Wide<T>* gain;      // null: 1
-  Index gains;        // length of gain: 1 (one factor for all), group, or cols
-  double gain_scale;  // the factor is gain_scale·gain
+  Rows<const T> x;      // each row holds cols / group groups; every group is normalized
+  const Wide<T>* gain;  // null: 1
+  Index gains;          // length of gain: 1 (one factor for all), group, or cols
+  double gain_scale;    // the factor is gain_scale·gain
   Rows<T> y;
   Wide<T>* rnorm;  // (rows * groups): 1 / n, and 0 for a vector of zeros
   Index group;

@@ -10,9 +10,9 @@ namespace norma::kernels {
 
 template <class T>
 struct LayerNormForward {
-  Rows<const T> x;  // each row holds cols / group groups; every group is normalized
-  const Wide<T>* gain;    // (group) or (cols) if gain_per_column, or null for 1 - gain_offset
-  const Wide<T>* bias;    // like gain, or null for 0
+  Rows<const T> x;      // each row holds cols / group groups; every group is normalized
+  const Wide<T>* gain;  // (group) or (cols) if gain_per_column, or null for 1 - gain_offset
+  const Wide<T>* bias;  // like gain, or null for 0
   Rows<T> y;
   Wide<T>* mean;  // (rows * groups) each; the group's mean is mean + shift
   Wide<T>* shift;

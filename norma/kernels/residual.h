@@ -30,7 +30,7 @@ struct AlerpForward {
   Rows<const T> x;
   Rows<const T> b;
   const Wide<T>* alpha_raw;  // (alphas)
-  Index alphas;        // 1 or cols
+  Index alphas;              // 1 or cols
   Rows<T> y;
   Wide<T>* coefficients;  // scratch (kAlerpForwardRows, cols)
   double mult;

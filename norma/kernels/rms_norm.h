@@ -10,8 +10,8 @@ namespace norma::kernels {
 
 template <class T>
 struct RmsNormForward {
-  Rows<const T> x;  // each row holds cols / group groups; every group is normalized
-  const Wide<T>* gain;    // (group) or (cols) if gain_per_column, or null for 1 - gain_offset
+  Rows<const T> x;      // each row holds cols / group groups; every group is normalized
+  const Wide<T>* gain;  // (group) or (cols) if gain_per_column, or null for 1 - gain_offset
   Rows<T> y;
   Wide<T>* rstd;  // (rows * groups)
   Index group;

@@ -13,8 +13,8 @@ struct WeightNormForward {
   Rows<const T> v;
   const Wide<T>* g;  // (rows), or (cols) if columns; null: 1
   Rows<T> w;
-  Wide<T>* norm;       // like g: |v|
-  bool columns;  // columns instead of rows are normalized
+  Wide<T>* norm;  // like g: |v|
+  bool columns;   // columns instead of rows are normalized
 };
 template <class T>
 void run(Ref, const WeightNormForward<T>& a);

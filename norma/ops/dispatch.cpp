@@ -37,8 +37,8 @@ namespace {
 void require_type(
     std::string_view op, std::string_view name, Var v, DType wanted, std::string_view why) {
   if (!v || v.dtype() == wanted) return;
-  throw RequestError(say(
-      op, ": ", name, " must be ", name_of(wanted), why, ", got ", name_of(v.dtype()), "."));
+  throw RequestError(
+      say(op, ": ", name, " must be ", name_of(wanted), why, ", got ", name_of(v.dtype()), "."));
 }
 
 }  // namespace

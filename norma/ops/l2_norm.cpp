@@ -34,8 +34,7 @@ Var l2_rows(std::string_view op, Var x, Var gain, L2Rows spec) {
     const Tensor dy = b.grad(y);
     const WantedRows dx = wanted(b, x);
     const WantedRows dgain = wanted(b, gain);
-    const Scratch partials =
-        b.scratch(partial_shape(dy, spec.gains, bool(dgain)), wide(dy.dtype));
+    const Scratch partials = b.scratch(partial_shape(dy, spec.gains, bool(dgain)), wide(dy.dtype));
     dispatch(op, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::run(who,

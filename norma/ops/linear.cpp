@@ -42,7 +42,8 @@ Var linear(Var x, Var weight, Var bias) {
                                   .c = elements<T>(y),
                                   .ldc = out});
     if (bias) {
-      kernels::run(who, kernels::BiasForward<T>{.y = rows<T>(y), .bias = elements<const Wide<T>>(bias)});
+      kernels::run(who,
+                   kernels::BiasForward<T>{.y = rows<T>(y), .bias = elements<const Wide<T>>(bias)});
     }
   });
   tape.pin(x);
@@ -74,16 +75,16 @@ Var linear(Var x, Var weight, Var bias) {
       if (dw) {
         kernels::run(who,
                      kernels::Gemm<T, Wide<T>>{.trans_a = true,
-                                      .m = out,
-                                      .n = in,
-                                      .k = dys.rows,
-                                      .a = dys.data,
-                                      .lda = dys.stride,
-                                      .b = xs.data,
-                                      .ldb = xs.stride,
-                                      .c = dw.template data<Wide<T>>(),
-                                      .ldc = in,
-                                      .beta = beta_of(dw.into)});
+                                               .m = out,
+                                               .n = in,
+                                               .k = dys.rows,
+                                               .a = dys.data,
+                                               .lda = dys.stride,
+                                               .b = xs.data,
+                                               .ldb = xs.stride,
+                                               .c = dw.template data<Wide<T>>(),
+                                               .ldc = in,
+                                               .beta = beta_of(dw.into)});
       }
       if (dbias) {
         kernels::run(who,

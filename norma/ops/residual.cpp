@@ -106,14 +106,15 @@ Var alerp(Var x, Var b, Var alpha_raw, AlerpSpec spec) {
     const Scratch coefficients = tape.scratch({kernels::kAlerpForwardRows, cols}, wide(x.dtype()));
     dispatch(kOp, x.value(), [&](auto who, auto zero) {
       using T = decltype(zero);
-      kernels::run(who,
-                   kernels::AlerpForward<T>{.x = rows<const T>(x),
-                                            .b = rows<const T>(b),
-                                            .alpha_raw = elements<const Wide<T>>(alpha_raw),
-                                            .alphas = alphas,
-                                            .y = rows<T>(y),
-                                            .coefficients = elements<Wide<T>>(coefficients.tensor()),
-                                            .mult = spec.mult});
+      kernels::run(
+          who,
+          kernels::AlerpForward<T>{.x = rows<const T>(x),
+                                   .b = rows<const T>(b),
+                                   .alpha_raw = elements<const Wide<T>>(alpha_raw),
+                                   .alphas = alphas,
+                                   .y = rows<T>(y),
+                                   .coefficients = elements<Wide<T>>(coefficients.tensor()),
+                                   .mult = spec.mult});
     });
   }
   if (alpha_raw.needs_grad()) {
@@ -126,7 +127,8 @@ Var alerp(Var x, Var b, Var alpha_raw, AlerpSpec spec) {
     const WantedRows dx = wanted(backward, x);
     const WantedRows db = wanted(backward, b);
     const WantedRows dalpha = wanted(backward, alpha_raw);
-    const Scratch coefficients = backward.scratch({kernels::kAlerpBackwardRows, cols}, wide(dy.dtype));
+    const Scratch coefficients =
+        backward.scratch({kernels::kAlerpBackwardRows, cols}, wide(dy.dtype));
     const Scratch partials =
         backward.scratch(partial_shape(dy, cols, bool(dalpha)), wide(dy.dtype));
     dispatch(kOp, dy, [&](auto who, auto zero) {

@@ -36,8 +36,7 @@ Var rms_norm(Var x, Var gain, RmsNormSpec spec) {
     const WantedRows dx = wanted(b, x);
     const WantedRows dgain = wanted(b, gain);
     const Index gains = spec.gain_per_column ? cols : group;
-    const Scratch partials =
-        b.scratch(partial_shape(dy, gains, bool(dgain)), wide(dy.dtype));
+    const Scratch partials = b.scratch(partial_shape(dy, gains, bool(dgain)), wide(dy.dtype));
     dispatch(kOp, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::run(who,

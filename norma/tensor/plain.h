@@ -1,6 +1,6 @@
 // The few plain things done to whole tensors outside of ops: fill, copy, add, scale, look for NaN.
-// Shapes must have the same count and columns; rows may be strided on either side. On a GPU they are
-// queued; copy() and convert() also move between devices, and then wait.
+// Shapes must have the same count and columns; rows may be strided on either side. On a GPU they
+// are queued; copy() and convert() also move between devices, and then wait.
 #pragma once
 
 #include "norma/tensor/buffer.h"

@@ -111,9 +111,8 @@ double value_at(const Tensor& tensor, Index row, Index col) {
 void set_value(const Tensor& tensor, Index row, Index col, double value) {
   void* element = address_of(tensor, row, col);
   double copied = 0;
-  with_element(tensor.dtype, on_gpu(tensor) ? &copied : element, [&](auto& at) {
-    assign(at, value);
-  });
+  with_element(
+      tensor.dtype, on_gpu(tensor) ? &copied : element, [&](auto& at) { assign(at, value); });
   if (on_gpu(tensor)) device::copy_in(element, &copied, size_of(tensor.dtype));
 }
 

@@ -24,13 +24,10 @@ struct EvaluateSpec {
   Index most_tokens = 0;  // evenly spread windows of so many; 0: the whole text
 };
 
-/// Evaluation mode: no dropout, running statistics. The tape is reset; `batch` is how many sequences are
-/// looked at together. Nothing comes back where a
-/// stop signal came before the last batch: a large text must not delay a stop.
-std::optional<Evaluation> evaluate(Gpt& model,
-                                   Tape& tape,
-                                   BatchMemory& batch,
-                                   const TokenView& tokens,
-                                   const EvaluateSpec& spec);
+/// Evaluation mode: no dropout, running statistics. The tape is reset; `batch` is how many
+/// sequences are looked at together. Nothing comes back where a stop signal came before the last
+/// batch: a large text must not delay a stop.
+std::optional<Evaluation> evaluate(
+    Gpt& model, Tape& tape, BatchMemory& batch, const TokenView& tokens, const EvaluateSpec& spec);
 
 }  // namespace norma

@@ -9,10 +9,10 @@ namespace norma {
 struct Forecast {
   Index parameters = 0;
   Trainer::Memory memory;
-  std::size_t process_bytes = 0;  // of the program itself: code, threads, libraries
+  std::size_t process_bytes = 0;   // of the program itself: code, threads, libraries
   bool device_bytes_known = true;  // false: for a GPU, and there is none here to ask
-  double step_seconds = 0;        // 0: not even two blocks fit into this machine, or no such device
-  double total_seconds = 0;       // all steps, evaluations included
+  double step_seconds = 0;   // 0: not even two blocks fit into this machine, or no such device
+  double total_seconds = 0;  // all steps, evaluations included
   double flops_per_step = 0;
   std::size_t machine_bytes = 0;
   bool timed_whole = false;  // the whole model was timed, not a slice of it

@@ -1,5 +1,5 @@
-// The choices of a GPU (norma/device/choices.h) in a file of the cache folder, so that every run on a
-// machine makes the same ones.
+// The choices of a GPU (norma/device/choices.h) in a file of the cache folder, so that every run on
+// a machine makes the same ones.
 #pragma once
 
 #include <string>

@@ -14,7 +14,8 @@ namespace {
 
 void require_sense(const TrainSpec& train) {
   if (train.device == DeviceKind::cpu && train.precision == Precision::bf16) {
-    throw RequestError("train.precision = bf16 needs train.device = cuda; the cpu has f32 and f64.");
+    throw RequestError(
+        "train.precision = bf16 needs train.device = cuda; the cpu has f32 and f64.");
   }
   if (train.device == DeviceKind::cuda && train.precision == Precision::f64) {
     throw RequestError("train.precision = f64 needs train.device = cpu; a GPU has bf16 and f32.");

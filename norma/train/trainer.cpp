@@ -81,7 +81,8 @@ void Trainer::fill_batch() {
   if (!windows_) return;
   const auto first =
       static_cast<std::uint64_t>(step_) * static_cast<std::uint64_t>(recipe_.train.batch);
-  batch_.fill([&](const Tensor& ids, const Tensor& targets) { windows_->fill(first, ids, targets); });
+  batch_.fill(
+      [&](const Tensor& ids, const Tensor& targets) { windows_->fill(first, ids, targets); });
 }
 
 void Trainer::accumulate() {
@@ -91,8 +92,8 @@ void Trainer::accumulate() {
     tape_.reset(step_);
     // Every micro-batch divides by the tokens of the whole step, so that the sum is one batch's.
     const Var value =
-        model_->loss(
-                 tape_, batch_.ids(row, rows), batch_.targets(row, rows), loss_spec(), pass(row))
+        model_
+            ->loss(tape_, batch_.ids(row, rows), batch_.targets(row, rows), loss_spec(), pass(row))
             .loss;
     copy(value.value(), losses_.tensor.columns(row / rows, 1));
     tape_.backward(value);
@@ -183,11 +184,7 @@ void Trainer::explain_divergence(const char* what) {
 
 std::optional<Evaluation> Trainer::evaluate() {
   return norma::evaluate(
-      *model_,
-      tape_,
-      eval_batch_,
-      data_.val,
-      {.most_tokens = recipe_.train.eval_tokens});
+      *model_, tape_, eval_batch_, data_.val, {.most_tokens = recipe_.train.eval_tokens});
 }
 
 double Trainer::flops_per_step() const {

@@ -1,9 +1,9 @@
 // The one checked door to the CUDA runtime: errors become exceptions, handles have owners.
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <string_view>
+
+#include <cuda_runtime.h>
 
 namespace norma::device {
 

@@ -1,14 +1,14 @@
-// An algorithm of cuBLASLt as text; the library says that its bytes may be kept for the same version
-// of it.
+// An algorithm of cuBLASLt as text; the library says that its bytes may be kept for the same
+// version of it.
 #pragma once
-
-#include <cublasLt.h>
 
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <iterator>
 #include <string>
+
+#include <cublasLt.h>
 
 namespace norma::kernels {
 

@@ -1,5 +1,4 @@
 #include "norma/kernels/bias.h"
-
 #include "norma/kernels/cuda/column_sums.cuh"
 
 namespace norma::kernels {

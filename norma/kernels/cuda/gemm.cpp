@@ -3,14 +3,14 @@
 // (device/choices.h), so the bits of a shape are the same in every call and every run.
 #include "norma/kernels/gemm.h"
 
-#include <cublasLt.h>
-
 #include <map>
 #include <memory>
 #include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include <cublasLt.h>
 
 #include "norma/base/bf16.h"
 #include "norma/base/error.h"
@@ -26,7 +26,7 @@ namespace {
 
 void check(cublasStatus_t status, std::string_view doing) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw Error(say("cuBLASLt: ", doing, " failed: ", cublasGetStatusString(status), "."));
+  throw Error(say("cuBLASLt: ", doing, " failed: ", cublasLtGetStatusString(status), "."));
 }
 
 template <class T>
@@ -44,11 +44,8 @@ using Owned = std::unique_ptr<T, Free>;
 
 Owned<cublasLtMatrixLayoutOpaque_t> layout(cudaDataType_t type, Index rows, Index cols, Index ld) {
   cublasLtMatrixLayout_t made = nullptr;
-  check(cublasLtMatrixLayoutCreate(&made,
-                                   type,
-                                   static_cast<std::uint64_t>(rows),
-                                   static_cast<std::uint64_t>(cols),
-                                   ld),
+  check(cublasLtMatrixLayoutCreate(
+            &made, type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(cols), ld),
         "describing a matrix");
   return Owned<cublasLtMatrixLayoutOpaque_t>(made);
 }
@@ -221,7 +218,8 @@ cublasLtMatmulAlgo_t algorithm_for(const Plan& plan, const Gemm<T, Result>& g) {
   const std::vector<cublasLtMatmulAlgo_t> candidates = candidates_for(plan, g);
   // Small products take microseconds either way; timing them would only add noise.
   constexpr double kWorthTiming = 1e8;
-  const double work = static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
+  const double work =
+      static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
   const bool worth = candidates.size() > 1 && work >= kWorthTiming;
   algorithm = worth ? fastest(candidates, plan, g) : candidates.front();
   device::choose(name, hex(algorithm));
