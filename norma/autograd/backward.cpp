@@ -83,6 +83,7 @@ void Tape::walk(std::size_t first, std::size_t last, bool keep) {
       }
       label_ = entry.label;  // what a recomputed block records stands below its own label
       const Stopwatch watch;
+      remember(entry);
       entry.call(entry.closure, context);
       if (profile_ != nullptr) profile_->row(entry.op).backward_s += watch.seconds();
       context.settle();

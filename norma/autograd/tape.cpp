@@ -36,6 +36,7 @@ bool Var::needs_grad() const { return tape_ != nullptr && tape_->slot(*this).nee
 
 Var Var::detach() const {
   tape_->pin(*this);  // the memory now has a second reader
+  tape_->slot(*this).aliased = true;
   Tape::Slot slot = tape_->slot(*this);
   slot.leaf = nullptr;
   slot.needs_grad = false;
@@ -113,6 +114,7 @@ Var Tape::alias(Var of, const Tensor& view) {
   other.allocation = slot(of).allocation;
   other.pinned = true;
   slot(of).pinned = true;
+  slot(of).aliased = true;
   return add_slot(other);
 }
 
@@ -231,6 +233,31 @@ void Tape::release_allocations(std::size_t first, std::size_t last) {
     if (!allocation.live || allocation.kept) continue;
     arena_.release(allocation.block, allocation.bytes);
     allocation.live = false;
+  }
+}
+
+void Tape::forget(Var v) {
+  Slot& s = slot(v);
+  if (!recording_ || s.remake == nullptr || s.aliased || s.forgotten) return;
+  Allocation& memory = allocations_[static_cast<std::size_t>(s.allocation)];
+  if (memory.kept || !memory.live) return;
+  arena_.release(memory.block, memory.bytes);
+  memory.live = false;
+  s.forgotten = true;
+}
+
+/// Makes the inputs of an entry again that were forgotten.
+void Tape::remember(const Entry& entry) {
+  for (int i = 0; i < entry.input_count; ++i) {
+    const std::int32_t id = entry.inputs[static_cast<std::size_t>(i)];
+    if (id < 0 || !slots_[static_cast<std::size_t>(id)].forgotten) continue;
+    Slot& s = slots_[static_cast<std::size_t>(id)];
+    Allocation& memory = allocations_[static_cast<std::size_t>(s.allocation)];
+    memory.block = arena_.allocate(memory.bytes);
+    memory.live = true;
+    s.value.data = memory.block;
+    s.forgotten = false;
+    s.call_remake(s.remake);
   }
 }
 

@@ -110,6 +110,24 @@ class Tape {
               Rule rule) {
     if (begin_entry(op, inputs, as_span(outputs), false)) set_rule(std::move(rule));
   }
+  /// The same for an op that is cheap to do again: remake() fills the memory of output `which` with
+  /// the bits it had, from inputs and saved tensors. forget() may then give that memory back.
+  template <class Rule, class Remake>
+  void record_cheap(std::string_view op,
+                    std::initializer_list<Var> inputs,
+                    std::initializer_list<Var> outputs,
+                    Rule rule,
+                    Var which,
+                    Remake remake) {
+    if (!begin_entry(op, inputs, as_span(outputs), false)) return;
+    set_rule(std::move(rule));
+    Slot& cheap = slot(which);
+    cheap.remake = closures_.place(std::move(remake));
+    cheap.call_remake = [](void* closure) { (*static_cast<Remake*>(closure))(); };
+  }
+  /// Gives the memory of a value back until a rule reads it, if it is cheap to make again; says that
+  /// no op to come reads it. Nothing happens to other values.
+  void forget(Var v);
   /// The same for an op that may watch leaves inside (recompute): kept whenever the tape records.
   template <class Rule>
   void record_always(std::string_view op,
@@ -209,12 +227,16 @@ class Tape {
     std::int32_t split = -1;        // >= 0: gradient lies in columns of a split's joint gradient
     std::int32_t allocation = -1;   // whose memory `value` is; -1: not the tape's
     Index split_column = 0;
+    void* remake = nullptr;  // makes the value again, where that is cheap
+    void (*call_remake)(void*) = nullptr;
     bool needs_grad = false;
     bool has_grad = false;
     bool unit_seed = false;  // the gradient is the 1 that backward put there, and nothing else
     bool pinned = false;
     bool consumed = false;
     bool keep_grad = false;
+    bool aliased = false;    // other slots look at its memory
+    bool forgotten = false;  // its memory was given back and can be made again
   };
   struct Allocation {
     void* block;
@@ -276,6 +298,7 @@ class Tape {
       (*static_cast<Rule*>(closure))(backward);
     };
   }
+  void remember(const Entry& entry);
   void keep_only(Var result, std::size_t mark);
   void release_allocations(std::size_t first, std::size_t last);
   void walk(std::size_t first, std::size_t last, bool keep);

@@ -11,13 +11,16 @@ Var activation(Var x, Activation kind) {
 
   Tape& tape = x.tape();
   const Var y = tape.output(x.shape(), x.dtype());
-  dispatch(op, x.value(), [&](auto who, auto zero) {
-    using T = decltype(zero);
-    kernels::run(
-        who, kernels::ActivationForward<T>{.x = rows<const T>(x), .y = rows<T>(y), .kind = kind});
-  });
+  const auto make = [=] {
+    dispatch(op, x.value(), [&](auto who, auto zero) {
+      using T = decltype(zero);
+      kernels::run(
+          who, kernels::ActivationForward<T>{.x = rows<const T>(x), .y = rows<T>(y), .kind = kind});
+    });
+  };
+  make();
   tape.pin(x);
-  tape.record(op, {x}, {y}, [=](Backward& b) {
+  const auto rule = [=](Backward& b) {
     const Tensor dy = b.grad(y);
     const WantedRows dx = wanted(b, x);
     dispatch(op, dy, [&](auto who, auto zero) {
@@ -29,7 +32,8 @@ Var activation(Var x, Activation kind) {
                                                   .dx_into = dx.into,
                                                   .kind = kind});
     });
-  });
+  };
+  tape.record_cheap(op, {x}, {y}, rule, y, make);
   return y;
 }
 
