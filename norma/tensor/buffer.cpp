@@ -23,9 +23,10 @@ std::size_t machine_memory() {
 
 void FreeMemory::operator()(std::byte* memory) const {
   if (mapped > 0) {
-    // What an arena has poisoned would stay so for whoever gets these addresses next.
+    // What an arena has poisoned would stay so for whoever gets these addresses next. In a plan it
+    // poisons nothing.
 #if defined(__SANITIZE_ADDRESS__)
-    ASAN_UNPOISON_MEMORY_REGION(memory, mapped);
+    if (!planning()) ASAN_UNPOISON_MEMORY_REGION(memory, mapped);
 #endif
     munmap(memory, mapped);
   } else {
