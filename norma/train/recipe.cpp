@@ -14,7 +14,8 @@ namespace {
 
 void require_sense(const TrainSpec& train) {
   if (train.device != "cpu") {
-    throw RequestError(say("train.device must be cpu in this build, got ", train.device, "."));
+    throw RequestError(
+        say("train.device must be cpu in this build, got ", text_start(train.device), "."));
   }
   if (train.micro_batch > 0 && train.batch % train.micro_batch != 0) {
     throw RequestError(say("train.micro_batch must divide train.batch = ",
