@@ -183,16 +183,21 @@ class Story {
   std::string clause() {
     const std::size_t count = dice_.below(3) == 0 ? 1 : dice_.between(1, 9);
     const bool one = count == 1;
+    // Drawn one by one: as arguments of one call they would be drawn in the compiler's order.
+    const std::string adverbial = fill("{adverbial}");
+    const std::string verb = fill("{verb}");
+    const std::string subject = fill("{subject}");
+    const std::string old = fill("{old}");
     return say("the ",
                one ? "" : say(number_word(count), " "),
-               fill("{old}"),
+               old,
                " ",
-               fill("{subject}"),
+               subject,
                one ? "" : "s",
                " ",
-               fill("{verb}"),
+               verb,
                one ? "s " : " ",
-               fill("{adverbial}"));
+               adverbial);
   }
 
   std::string word_of(const std::string& key) {

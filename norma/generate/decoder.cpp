@@ -14,27 +14,31 @@ Decoder::Decoder(Gpt& model, Index samples)
       cache_(model.spec(), samples, model.params().dtype(), model.params().device()),
       tape_(model.params().device()),
       pass_ids_({samples, model.spec().context}, DType::i32, model.params().device()),
-      window_(static_cast<std::size_t>(samples * model.spec().context)) {}
+      window_(static_cast<std::size_t>(samples * model.spec().context)) {
+  if (!on_gpu()) return;
+  written_ids_ = OwnedTensor(pass_ids_.tensor.shape, DType::i32);
+  home_logits_ = OwnedTensor({samples, 1, vocab()}, wide(model.params().dtype()));
+}
 
 /// Tokens [first, first + count) of every window, in one pass.
 void Decoder::read(Index first, Index count) {
   const Index context = model_.spec().context;
-  const OwnedTensor written({samples(), count}, DType::i32);
-  auto* id = written.tensor.as<std::int32_t>();
+  const Shape shape{samples(), count};
+  const Tensor ids(pass_ids_.tensor.data, shape, DType::i32, tape_.arena().device());
+  const Tensor written = on_gpu() ? Tensor(written_ids_.tensor.data, shape, DType::i32) : ids;
+  auto* id = written.as<std::int32_t>();
   for (Index s = 0; s < samples(); ++s) {
     const auto from = window_.begin() + static_cast<std::ptrdiff_t>(s * context + first);
     id = std::copy(from, from + static_cast<std::ptrdiff_t>(count), id);
   }
-  const Tensor ids(pass_ids_.tensor.data, {samples(), count}, DType::i32, tape_.arena().device());
-  copy(written.tensor, ids);
+  if (on_gpu()) copy(written, ids);
   tape_.reset();
   logits_ = tape_
                 .evaluate([&] {
                   return model_.next_logits(tape_, ids, {.training = false, .cache = &cache_});
                 })
                 .value();
-  if (logits_.device.kind == DeviceKind::cpu) return;
-  home_logits_ = OwnedTensor(logits_.shape, wide(logits_.dtype));
+  if (!on_gpu()) return;
   convert(logits_, home_logits_.tensor);
   logits_ = home_logits_.tensor;
 }

@@ -33,11 +33,13 @@ class Decoder {
 
  private:
   void read(Index first, Index count);
+  bool on_gpu() const { return tape_.arena().device().kind == DeviceKind::cuda; }
 
   Gpt& model_;
   KvCache cache_;
   Tape tape_;
   OwnedTensor pass_ids_;              // memory for the ids of one pass, where the model is
+  OwnedTensor written_ids_;           // where the host writes them, if that is elsewhere
   OwnedTensor home_logits_;           // a copy of logits that are on a GPU
   std::vector<std::int32_t> window_;  // (samples, context): the tokens that the cache holds
   Index held_ = 0;                    // of each sample

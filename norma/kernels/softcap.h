@@ -21,7 +21,7 @@ void run(Cuda, const SoftcapForward<T>& a);
 
 template <class T>
 struct SoftcapBackward {
-  Rows<const T> y;
+  Rows<const T> x;
   Rows<const T> dy;
   Rows<T> dx;
   Into dx_into;

@@ -21,14 +21,14 @@ Var softcap(Var x, SoftcapSpec spec) {
     kernels::run(
         who, kernels::SoftcapForward<T>{.x = rows<const T>(x), .y = rows<T>(y), .cap = spec.cap});
   });
-  tape.pin(y);
+  tape.pin(x);
   tape.record(kOp, {x}, {y}, [=](Backward& b) {
     const Tensor dy = b.grad(y);
     const WantedRows dx = wanted(b, x);
     dispatch(kOp, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::run(who,
-                   kernels::SoftcapBackward<T>{.y = rows<const T>(y),
+                   kernels::SoftcapBackward<T>{.x = rows<const T>(x),
                                                .dy = rows<const T>(dy),
                                                .dx = dx.rows<T>(),
                                                .dx_into = dx.into,

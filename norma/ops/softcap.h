@@ -11,8 +11,8 @@ struct SoftcapSpec {
 
 /// y = cap·tanh(x / cap)
 /// x (...) f32|f64, rows may be strided    y like x
-/// saves  nothing: the rule reads y
-/// grads  dx = dy·(1 − (y/cap)²)
+/// saves  nothing: the rule reads x, since y in bf16 has rounded away what is left of 1 − (y/cap)²
+/// grads  dx = dy·(1 − tanh²(x / cap))
 Var softcap(Var x, SoftcapSpec spec = {});
 
 }  // namespace norma

@@ -26,9 +26,10 @@ void FreeMemory::operator()(std::byte* memory) const {
   if (from == From::gpu) {
     device::release(memory);
   } else if (from == From::pages) {
-    // What an arena has poisoned would stay so for whoever gets these addresses next.
+    // What an arena has poisoned would stay so for whoever gets these addresses next. In a plan it
+    // poisons nothing.
 #if defined(__SANITIZE_ADDRESS__)
-    ASAN_UNPOISON_MEMORY_REGION(memory, mapped);
+    if (!planning()) ASAN_UNPOISON_MEMORY_REGION(memory, mapped);
 #endif
     munmap(memory, mapped);
   } else {

@@ -170,6 +170,7 @@ void convert(const Tensor& from, const Tensor& to) {
   check_same("convert", from, to);
   if (planning()) return;
   if (on_gpu(from) && on_gpu(to)) return device::put(matrix(from), matrix(to));
+  if (on_gpu(from) && from.dtype == to.dtype && to.contiguous()) return bring_home(from, to);
   if (on_gpu(from)) return convert(host_copy(from).tensor, to);
   if (on_gpu(to)) return send(from, to);
   with_type(to.dtype, [&](auto to_zero) {

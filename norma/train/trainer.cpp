@@ -38,6 +38,7 @@ Trainer::Trainer(const Recipe& recipe, TokenData data, Start start)
   batch_ = BatchMemory(train.batch, recipe_.model.context, device);
   eval_batch_ = BatchMemory(rows, recipe_.model.context, device);
   losses_ = OwnedTensor({train.batch / rows}, wide(dtype), device);
+  if (on_gpu()) home_losses_ = OwnedTensor(losses_.tensor.shape, wide(dtype));
   if (on_gpu() && !planning()) reserve_memory();
 }
 
@@ -104,9 +105,10 @@ void Trainer::accumulate() {
 
 double Trainer::loss() const {
   if (planning()) return 0;
-  const OwnedTensor each = host_copy(losses_.tensor);
+  const Tensor& each = on_gpu() ? home_losses_.tensor : losses_.tensor;
+  if (on_gpu()) copy(losses_.tensor, each);
   double sum = 0;
-  for (Index i = 0; i < each.tensor.count(); ++i) sum += value_at(each.tensor, 0, i);
+  for (Index i = 0; i < each.count(); ++i) sum += value_at(each, 0, i);
   return sum;
 }
 

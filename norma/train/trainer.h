@@ -109,9 +109,10 @@ class Trainer {
   std::optional<TrainWindows> windows_;
   AngleMeter angles_;
   Tape tape_;
-  BatchMemory batch_;       // of a step
-  BatchMemory eval_batch_;  // as many sequences as are computed at a time
-  OwnedTensor losses_;      // of the micro-batches of a step
+  BatchMemory batch_;        // of a step
+  BatchMemory eval_batch_;   // as many sequences as are computed at a time
+  OwnedTensor losses_;       // of the micro-batches of a step
+  OwnedTensor home_losses_;  // where the host reads them, if they are on a GPU
   device::Graph gradients_;
   device::Graph update_;
   bool warm_ = false;  // a step has been computed: nothing is allocated or chosen any more

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "norma/base/build_info.h"
 #include "norma/base/error.h"
 #include "norma/base/text.h"
 #include "norma/nn/catalogue.h"
@@ -148,8 +149,10 @@ struct Counts {
 };
 
 using Plan = std::function<void(const Recipe&)>;
-constexpr double kSoon = 0.1;  // seconds of CPU
-constexpr std::size_t kLittle = std::size_t{64} << 20;
+// A sanitizer makes everything slower and keeps what was freed.
+constexpr bool kSanitized = !std::string_view(build::kSanitizers).empty();
+constexpr double kSoon = kSanitized ? 1 : 0.1;  // seconds of CPU
+constexpr std::size_t kLittle = std::size_t{kSanitized ? 1024 : 64} << 20;
 
 double planning_s(const std::string& toml, const Plan& plan, Counts& counts, std::string& wrong) {
   const std::clock_t start = std::clock();  // of this process: others may be busy too

@@ -2,8 +2,11 @@
 // loaded.
 #include "norma/exchange/import.h"
 
+#include <string_view>
+
 #include <gtest/gtest.h>
 
+#include "norma/base/build_info.h"
 #include "norma/base/text.h"
 #include "tests/exchange/models.h"
 #include "tests/support/expect.h"
@@ -136,10 +139,16 @@ TEST_F(BadImport, ConfigThatContradictsTheWeights) {
   EXPECT_TRUE(
       config_refused("gpt2", "\"n_head\": 4", "\"n_head\": 3", {"model.heads must divide"}));
   EXPECT_TRUE(config_refused("gpt2", "\"n_positions\": 12", "\"n_positions\": 13", {"wpe.weight"}));
-  EXPECT_TRUE(
-      config_refused("gpt2", "\"n_embd\": 16", "\"n_embd\": 1048576", {"nothing was loaded"}));
   EXPECT_TRUE(config_refused(
       "gpt2", "\"n_layer\": 2", "\"n_layer\": 9223372036854775807", {"model.layers"}));
+}
+
+TEST_F(BadImport, ConfigOfAModelThatNoMachineHolds) {
+  if (std::string_view(build::kSanitizers) == "thread") {
+    GTEST_SKIP() << "the thread sanitizer leaves no addresses to plan 32 TiB in";
+  }
+  EXPECT_TRUE(
+      config_refused("gpt2", "\"n_embd\": 16", "\"n_embd\": 1048576", {"nothing was loaded"}));
 }
 
 TEST_F(BadImport, ATiedHeadThatIsNot) {

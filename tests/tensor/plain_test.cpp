@@ -149,9 +149,27 @@ TEST(PlainTensors, IntegersCanBeFilledAndCopied) {
   EXPECT_TRUE(all_finite(b.tensor));
 }
 
-TEST(PlainTensors, Bf16IsRefusedOnTheCpu) {
+TEST(PlainTensors, Bf16IsStoredAndConvertedOnTheCpuAndNoMore) {
   const OwnedTensor t({4}, DType::bf16);
-  EXPECT_TRUE(throws<Error>([&] { fill(t.tensor, 0); }, {"bf16", "CPU"}));
+  const OwnedTensor f({4}, DType::f32);
+  fill(t.tensor, 1.0 / 3);
+  convert(t.tensor, f.tensor);
+  for (const float value : f.tensor.elements<float>()) EXPECT_EQ(value, 0x1.56p-2F);
+  fill(f.tensor, 0x1.01p0);  // a tie goes to the even neighbour
+  convert(f.tensor, t.tensor);
+  EXPECT_EQ(value_at(t.tensor, 0, 3), 1.0);
+  EXPECT_TRUE(throws<Error>([&] { add(t.tensor, t.tensor); }, {"bf16", "CPU"}));
+  EXPECT_TRUE(throws<Error>([&] { scale(t.tensor, 2); }, {"bf16", "CPU"}));
+}
+
+TEST(PlainTensors, AHostCopyIsContiguous) {
+  const OwnedTensor wide({3, 4}, DType::f32);
+  for (Index r = 0; r < 3; ++r) {
+    for (Index c = 0; c < 4; ++c) set_value(wide.tensor, r, c, static_cast<double>(4 * r + c));
+  }
+  const OwnedTensor part = host_copy(wide.tensor.columns(1, 2));
+  EXPECT_TRUE(part.tensor.contiguous());
+  EXPECT_EQ(value_at(part.tensor, 2, 1), 10);
 }
 
 }  // namespace

@@ -123,5 +123,15 @@ INSTANTIATE_TEST_SUITE_P(Recipes,
                            return name;
                          });
 
+TEST(Recipe, ALongDeviceIsCutInItsSentence) {
+  const std::string toml = "train.device = \"" + std::string(100'000, 'x') + "\"\n";
+  try {
+    read_recipe(Settings::from_toml(toml, "long.toml"));
+    ADD_FAILURE() << "it was taken";
+  } catch (const RequestError& error) {
+    EXPECT_LT(std::string(error.what()).size(), 2000U);
+  }
+}
+
 }  // namespace
 }  // namespace norma

@@ -16,13 +16,13 @@ void run(Cpu, const SoftcapForward<float>& a) {
 
 void run(Cpu, const SoftcapBackward<float>& a) {
   const auto cap = static_cast<float>(a.cap);
-  for_each_row(a.y.rows, a.y.cols, [&](Index r) {
-    const float* __restrict y = a.y.row(r);
+  for_each_row(a.x.rows, a.x.cols, [&](Index r) {
+    const float* __restrict x = a.x.row(r);
     const float* __restrict dy = a.dy.row(r);
     float* __restrict dx = a.dx.row(r);
     with_into(a.dx_into, [&](auto add) {
-      for (Index c = 0; c < a.y.cols; ++c) {
-        const float tanh_x = y[c] / cap;
+      for (Index c = 0; c < a.x.cols; ++c) {
+        const float tanh_x = tanhf(x[c] / cap);
         put<add>(dx[c], dy[c] * (1.0f - tanh_x * tanh_x));
       }
     });

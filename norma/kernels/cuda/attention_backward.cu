@@ -34,6 +34,13 @@ __global__ void delta_kernel(AttentionBackward<T> a) {
   }
 }
 
+/// The gradient of a logit with value z from that of its probability p. A lone key has p = 1
+/// whatever its logit: there the difference would be the rounding of delta.
+template <class C>
+__device__ C logit_grad(const AttentionShape& s, const QueryRow<C>& row, C z, C p, C dp) {
+  return row.seen == 1 ? C{0} : p * (dp - row.delta) * cap_slope(s, z);
+}
+
 /// dq = factor·Σ_j ds_ij·k_j, and each row's share in the gradient of its head's factor.
 template <class K>
 __global__ void __launch_bounds__(kTileThreads)
@@ -76,7 +83,7 @@ __global__ void __launch_bounds__(kTileThreads)
       for (int c = 0; c < K::kRows; ++c) {
         const C z = capped(s, row[r].factor * dot[r][c]);
         const C p = first + tile_col(c) < row[r].seen ? exp_of(z - row[r].lse) : C{0};
-        ds[r][c] = p * (ds[r][c] - row[r].delta) * cap_slope(s, z);
+        ds[r][c] = logit_grad(s, row[r], z, p, ds[r][c]);
         share[r] += ds[r][c] * dot[r][c];
       }
     }
@@ -140,7 +147,7 @@ __global__ void __launch_bounds__(kTileThreads)
         for (int r = 0; r < K::kRows; ++r) {
           const C z = capped(s, row.factor * p[r][c]);
           p[r][c] = at.first + tile_row(r) < row.seen ? exp_of(z - row.lse) : C{0};
-          ds[r][c] = row.factor * p[r][c] * (ds[r][c] - row.delta) * cap_slope(s, z);
+          ds[r][c] = row.factor * logit_grad(s, row, z, p[r][c], ds[r][c]);
         }
       }
       store_square<K>(p, p_square);

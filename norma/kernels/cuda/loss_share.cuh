@@ -19,6 +19,10 @@ inline constexpr int kRows = kForm == Form::plain ? 4 : 2;  // at a time
 /// z of a class from its logit u and factor f.
 template <class C, bool kMayCap>
 struct Curve {
+  // From here on the last bit of z is worth 1/2 or more. Then all z are taken as they are rounded:
+  // else the largest could lie far beside itself, and exp would overflow or vanish.
+  static constexpr C kCoarse = sizeof(C) == sizeof(float) ? C{1 << 22} : C{1LL << 51};
+
   C cap;  // 0: none
   __device__ C z(C u, C f) const {
     if constexpr (kMayCap) {
@@ -32,7 +36,7 @@ struct Curve {
     if constexpr (kMayCap) {
       if (cap > 0) return z(u, f) - from;
     }
-    return fma(f, u, -from);
+    return fabs(from) < kCoarse ? fma(f, u, -from) : z(u, f) - from;
   }
   /// dz/dz0 = 1 − tanh² = 4e/(1+e)², e = exp(−2|z0/C|): it keeps its digits where tanh is near 1.
   __device__ C slope(C u, C f) const {
@@ -158,9 +162,9 @@ struct Share {
 #pragma unroll
       for (int k = 0; k < N; ++k) {
         if (k != static_cast<int>(here)) continue;
-        const bool capped = kGeneral && a.softcap > 0;
-        hit = capped ? static_cast<double>(z[k])
-                     : static_cast<double>(f[k]) * static_cast<double>(u[k]);
+        const bool rounded = (kGeneral && a.softcap > 0) || fabs(z[k]) >= curve.kCoarse;
+        hit = rounded ? static_cast<double>(z[k])
+                      : static_cast<double>(f[k]) * static_cast<double>(u[k]);
         above[k] = -static_cast<C>(INFINITY);
       }
     }

@@ -5,6 +5,18 @@ namespace norma::kernels {
 
 namespace {
 
+/// v is divided by its norm, not multiplied with the inverse: v/|v| of a single element is then
+/// exactly ±1, and its gradient exactly 0. Dividing zeros by 1 leaves them zeros.
+template <class C>
+__device__ C divisor(C norm) {
+  return norm == 0 ? C{1} : norm;
+}
+/// g/|v|, and 0 for a vector of zeros, so that its gradient is 0.
+template <class C>
+__device__ C outer_factor(C g, C norm) {
+  return norm == 0 ? C{0} : g / norm;
+}
+
 template <class T, class Team>
 __global__ void __launch_bounds__(Team::kThreads, 2)
     forward_rows_kernel(WeightNormForward<T> a, RowWalk walk) {
@@ -22,13 +34,14 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
     });
     team.sum(sums);
     const C norm = sqrt(sums[0]);
+    const C by = divisor(norm);
     if (team.first()) write(a.norm[r], norm);
     const C g = a.g == nullptr ? C{1} : read<C>(a.g[r]);
     team.each([&](int p, int c) {
       C values[N];
       v.get(p, c, values);
 #pragma unroll
-      for (int i = 0; i < N; ++i) values[i] = norm == 0 ? C{0} : g * (values[i] / norm);
+      for (int i = 0; i < N; ++i) values[i] = g * (values[i] / by);
       put_row(a.w.row(r) + c, values, Into::set);
     });
   });
@@ -44,8 +57,8 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
     Held<Team, const T> v(team, a.v.row(r));
     Held<Team, const Wide<T>> dw(team, a.dw.row(r));
     const C norm = read<C>(a.norm[r]);
-    const C rnorm = norm == 0 ? C{0} : 1 / norm;
-    const C g = a.g == nullptr ? C{1} : read<C>(a.g[r]);
+    const C by = divisor(norm);
+    const C outer = outer_factor(a.g == nullptr ? C{1} : read<C>(a.g[r]), norm);
     C sums[1] = {};  // ⟨v/|v|, dw⟩
     team.each([&](int p, int c) {
       C values[N];
@@ -53,7 +66,7 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
       v.get(p, c, values);
       dw.get(p, c, d);
 #pragma unroll
-      for (int i = 0; i < N; ++i) sums[0] += values[i] * rnorm * d[i];
+      for (int i = 0; i < N; ++i) sums[0] += values[i] / by * d[i];
     });
     team.sum(sums);
     if (team.first() && a.dg != nullptr) put(a.dg[r], sums[0], a.dg_into);
@@ -64,7 +77,7 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
       v.get(p, c, values);
       dw.get(p, c, d);
 #pragma unroll
-      for (int i = 0; i < N; ++i) d[i] = g * rnorm * (d[i] - values[i] * rnorm * sums[0]);
+      for (int i = 0; i < N; ++i) d[i] = outer * (d[i] - values[i] / by * sums[0]);
       put_row(a.dv.row(r) + c, d, a.dv_into);
     });
   });
@@ -100,9 +113,9 @@ __global__ void __launch_bounds__(kColumns* kWarps) forward_columns_kernel(Weigh
   if (!inside) return;
   if (threadIdx.y == 0) write(a.norm[c], norm);
   const double g = a.g == nullptr ? 1.0 : read<double>(a.g[c]);
-  const double factor = norm == 0 ? 0.0 : g / norm;
+  const double by = divisor(norm);
   for (Index r = threadIdx.y; r < a.v.rows; r += kWarps) {
-    write(a.w(r, c), factor * read<double>(a.v(r, c)));
+    write(a.w(r, c), g * (read<double>(a.v(r, c)) / by));
   }
 }
 
@@ -112,17 +125,17 @@ __global__ void __launch_bounds__(kColumns* kWarps)
   const Index c = static_cast<Index>(blockIdx.x) * kColumns + threadIdx.x;
   const bool inside = c < a.v.cols;
   const double norm = inside ? read<double>(a.norm[c]) : 0.0;
-  const double rnorm = norm == 0 ? 0.0 : 1 / norm;
+  const double by = divisor(norm);
   const double dot = column_sum(a.v.rows, inside, [&](Index r) {
-    return read<double>(a.v(r, c)) * rnorm * read<double>(a.dw(r, c));
+    return read<double>(a.v(r, c)) / by * read<double>(a.dw(r, c));
   });
   if (!inside) return;
   if (threadIdx.y == 0 && a.dg != nullptr) put(a.dg[c], dot, a.dg_into);
   if (!a.dv) return;
-  const double g = a.g == nullptr ? 1.0 : read<double>(a.g[c]);
+  const double outer = outer_factor(a.g == nullptr ? 1.0 : read<double>(a.g[c]), norm);
   for (Index r = threadIdx.y; r < a.v.rows; r += kWarps) {
-    const double along = read<double>(a.v(r, c)) * rnorm * dot;
-    put(a.dv(r, c), g * rnorm * (read<double>(a.dw(r, c)) - along), a.dv_into);
+    const double along = read<double>(a.v(r, c)) / by * dot;
+    put(a.dv(r, c), outer * (read<double>(a.dw(r, c)) - along), a.dv_into);
   }
 }
 

@@ -15,9 +15,9 @@ void run(Ref, const SoftcapForward<T>& a) {
 template <class T>
 void run(Ref, const SoftcapBackward<T>& a) {
   const auto cap = static_cast<T>(a.cap);
-  for (Index r = 0; r < a.y.rows; ++r) {
-    for (Index c = 0; c < a.y.cols; ++c) {
-      const T tanh_x = a.y(r, c) / cap;
+  for (Index r = 0; r < a.x.rows; ++r) {
+    for (Index c = 0; c < a.x.cols; ++c) {
+      const T tanh_x = std::tanh(a.x(r, c) / cap);
       const T value = a.dy(r, c) * (1 - tanh_x * tanh_x);
       T& slot = a.dx(r, c);
       slot = a.dx_into == Into::add ? slot + value : value;
