@@ -45,6 +45,7 @@ Var Var::detach() const {
   slot.grad_buffer = -1;
   slot.split = -1;
   slot.keep_grad = false;
+  slot.remake = nullptr;
   slot.pinned = true;
   return tape_->add_slot(slot);
 }
@@ -113,6 +114,7 @@ Var Tape::alias(Var of, const Tensor& view) {
   other.grad_dtype = slot(of).grad_dtype;
   other.allocation = slot(of).allocation;
   other.pinned = true;
+  other.aliased = true;
   slot(of).pinned = true;
   slot(of).aliased = true;
   return add_slot(other);
@@ -237,26 +239,28 @@ void Tape::release_allocations(std::size_t first, std::size_t last) {
 }
 
 void Tape::forget(Var v) {
-  Slot& s = slot(v);
-  if (!recording_ || s.remake == nullptr || s.aliased || s.forgotten) return;
+  const Slot& s = slot(v);
+  if (s.allocation < 0 || s.aliased) return;
   Allocation& memory = allocations_[static_cast<std::size_t>(s.allocation)];
-  if (memory.kept || !memory.live) return;
+  const bool read_later = recording_ && s.pinned;
+  const bool can_return = remaking_ && s.remake != nullptr;
+  if (memory.kept || !memory.live || (read_later && !can_return)) return;
   arena_.release(memory.block, memory.bytes);
   memory.live = false;
-  s.forgotten = true;
 }
 
-/// Makes the inputs of an entry again that were forgotten.
 void Tape::remember(const Entry& entry) {
   for (int i = 0; i < entry.input_count; ++i) {
     const std::int32_t id = entry.inputs[static_cast<std::size_t>(i)];
-    if (id < 0 || !slots_[static_cast<std::size_t>(id)].forgotten) continue;
+    if (id < 0) continue;
     Slot& s = slots_[static_cast<std::size_t>(id)];
+    if (s.remake == nullptr || !s.pinned) continue;
     Allocation& memory = allocations_[static_cast<std::size_t>(s.allocation)];
+    if (memory.live) continue;
+    remember(entries_[static_cast<std::size_t>(s.maker)]);  // what it is made from
     memory.block = arena_.allocate(memory.bytes);
     memory.live = true;
     s.value.data = memory.block;
-    s.forgotten = false;
     s.call_remake(s.remake);
   }
 }

@@ -110,24 +110,26 @@ class Tape {
               Rule rule) {
     if (begin_entry(op, inputs, as_span(outputs), false)) set_rule(std::move(rule));
   }
-  /// The same for an op that is cheap to do again: remake() fills the memory of output `which` with
-  /// the bits it had, from inputs and saved tensors. forget() may then give that memory back.
+  /// The same for an op that is cheap to do again: remake() fills the memory of its last output with
+  /// the bits it had, from inputs, the other outputs and saved tensors.
   template <class Rule, class Remake>
   void record_cheap(std::string_view op,
                     std::initializer_list<Var> inputs,
                     std::initializer_list<Var> outputs,
                     Rule rule,
-                    Var which,
                     Remake remake) {
     if (!begin_entry(op, inputs, as_span(outputs), false)) return;
     set_rule(std::move(rule));
-    Slot& cheap = slot(which);
+    Slot& cheap = slot(*(outputs.end() - 1));
+    cheap.maker = static_cast<std::int32_t>(entries_.size()) - 1;
     cheap.remake = closures_.place(std::move(remake));
     cheap.call_remake = [](void* closure) { (*static_cast<Remake*>(closure))(); };
   }
-  /// Gives the memory of a value back until a rule reads it, if it is cheap to make again; says that
-  /// no op to come reads it. Nothing happens to other values.
+  /// Says that no op to come reads this value. What no rule reads either is given back at once, and
+  /// so is what a rule reads if it is cheap to make again and set_remaking() is on.
   void forget(Var v);
+  /// Whether values that are cheap to make again are made again in backward rather than kept.
+  void set_remaking(bool on) { remaking_ = on; }
   /// The same for an op that may watch leaves inside (recompute): kept whenever the tape records.
   template <class Rule>
   void record_always(std::string_view op,
@@ -227,7 +229,8 @@ class Tape {
     std::int32_t split = -1;        // >= 0: gradient lies in columns of a split's joint gradient
     std::int32_t allocation = -1;   // whose memory `value` is; -1: not the tape's
     Index split_column = 0;
-    void* remake = nullptr;  // makes the value again, where that is cheap
+    std::int32_t maker = -1;  // the entry that made it, where it is cheap to make again
+    void* remake = nullptr;
     void (*call_remake)(void*) = nullptr;
     bool needs_grad = false;
     bool has_grad = false;
@@ -235,8 +238,7 @@ class Tape {
     bool pinned = false;
     bool consumed = false;
     bool keep_grad = false;
-    bool aliased = false;    // other slots look at its memory
-    bool forgotten = false;  // its memory was given back and can be made again
+    bool aliased = false;  // other slots look at the same memory
   };
   struct Allocation {
     void* block;
@@ -298,6 +300,7 @@ class Tape {
       (*static_cast<Rule*>(closure))(backward);
     };
   }
+  /// Makes values again that the rule of an entry reads and that were forgotten.
   void remember(const Entry& entry);
   void keep_only(Var result, std::size_t mark);
   void release_allocations(std::size_t first, std::size_t last);
@@ -327,6 +330,7 @@ class Tape {
   std::uint32_t round_ = 0;  // counts resets
   bool recording_ = true;
   bool trace_ = false;
+  bool remaking_ = false;
   Profile* profile_ = nullptr;
   Fault fault_;
   Index faults_planted_ = 0;

@@ -21,6 +21,7 @@ class Var {
   DType dtype() const;
   DType grad_dtype() const;  // of the gradients that arrive here
   bool needs_grad() const;
+  bool operator==(const Var&) const = default;
   /// The same value, through which no gradient flows.
   Var detach() const;
 

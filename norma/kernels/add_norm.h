@@ -10,7 +10,7 @@ namespace norma::kernels {
 
 template <class T>
 struct AddNormForward {
-  Rows<const T> x;
+  Rows<const T> x;  // x and b without data: the sum is there already
   Rows<const T> b;
   const Wide<T>* gain;  // (cols), or null for 1 - gain_offset
   const Wide<T>* bias;  // (cols), or null for 0

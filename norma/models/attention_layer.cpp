@@ -104,6 +104,8 @@ Var AttentionLayer::apply(Tape& tape, Var x, const RopeTable* rope, const Pass& 
                     {.temperature = watch(tape, params_, temperature_),
                      .log_scale = watch(tape, params_, log_scale_),
                      .lengths = pass.lengths});
+  tape.forget(q);
+  tape.forget(k);
   if (head_gain_ != kNoParam) {
     o = column_gain(o, watch(tape, params_, head_gain_), {.groups = spec_.heads});
   }
@@ -114,7 +116,9 @@ Var AttentionLayer::apply(Tape& tape, Var x, const RopeTable* rope, const Pass& 
   } else {
     factor *= value_scale_;
   }
-  return times(tape, out_.apply(tape, o), factor, one_);
+  const Var branch = out_.apply(tape, o);
+  tape.forget(o);
+  return times(tape, branch, factor, one_);
 }
 
 }  // namespace norma

@@ -93,11 +93,16 @@ Var Block::finish(Tape& tape,
 Stream Block::run(
     Tape& tape, Stream at, const NormLayer& next, const RopeTable* rope, const Pass& pass) const {
   Var branch = attention_.apply(tape, at.normed, rope, pass);
+  if (at.normed != at.x) tape.forget(at.normed);
   branch = finish(tape, branch, attn_mid_, attn_join_, attn_layer_scale_, pass, 0);
   at = attn_join_.apply(tape, at.x, branch, attn_post_, ffn_pre_, pass.norm());
+  tape.forget(branch);
   branch = ffn_.apply(tape, at.normed, pass);
+  if (at.normed != at.x) tape.forget(at.normed);
   branch = finish(tape, branch, ffn_mid_, ffn_join_, ffn_layer_scale_, pass, 1);
-  return ffn_join_.apply(tape, at.x, branch, ffn_post_, next, pass.norm());
+  at = ffn_join_.apply(tape, at.x, branch, ffn_post_, next, pass.norm());
+  tape.forget(branch);
+  return at;
 }
 
 }  // namespace norma

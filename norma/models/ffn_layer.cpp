@@ -116,6 +116,7 @@ Var FfnLayer::apply(Tape& tape, Var x, const Pass& pass) const {
     factor *= before;
   }
   const Var branch = down_.apply(tape, z);
+  tape.forget(z);
   return times(tape, branch, factor, one_);
 }
 

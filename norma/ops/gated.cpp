@@ -30,20 +30,23 @@ Var gated(Var u, Var g, Var s_u, Var s_v, GatedSpec spec) {
 
   Tape& tape = u.tape();
   const Var y = tape.output(u.shape(), u.dtype());
-  dispatch(op, u.value(), [&](auto who, auto zero) {
-    using T = decltype(zero);
-    kernels::run(who,
-                 kernels::GatedForward<T>{.u = rows<const T>(u),
-                                          .g = rows<const T>(g),
-                                          .s_u = elements<const Wide<T>>(s_u),
-                                          .s_v = elements<const Wide<T>>(s_v),
-                                          .y = rows<T>(y),
-                                          .u_factor = u_factor,
-                                          .g_factor = g_factor,
-                                          .act = spec.act});
-  });
+  const auto make = [=] {
+    dispatch(op, u.value(), [&](auto who, auto zero) {
+      using T = decltype(zero);
+      kernels::run(who,
+                   kernels::GatedForward<T>{.u = rows<const T>(u),
+                                            .g = rows<const T>(g),
+                                            .s_u = elements<const Wide<T>>(s_u),
+                                            .s_v = elements<const Wide<T>>(s_v),
+                                            .y = rows<T>(y),
+                                            .u_factor = u_factor,
+                                            .g_factor = g_factor,
+                                            .act = spec.act});
+    });
+  };
+  make();
   for (const Var v : {u, g, s_u, s_v}) tape.pin(v);
-  tape.record(op, {u, g, s_u, s_v}, {y}, [=](Backward& b) {
+  const auto rule = [=](Backward& b) {
     const Tensor dy = b.grad(y);
     const WantedRows du = wanted(b, u);
     const WantedRows dg = wanted(b, g);
@@ -74,7 +77,8 @@ Var gated(Var u, Var g, Var s_u, Var s_v, GatedSpec spec) {
                                              .g_factor = g_factor,
                                              .act = spec.act});
     });
-  });
+  };
+  tape.record_cheap(op, {u, g, s_u, s_v}, {y}, rule, make);
   return y;
 }
 

@@ -16,21 +16,24 @@ Var l2_rows(std::string_view op, Var x, Var gain, L2Rows spec) {
   Tape& tape = x.tape();
   const Var y = tape.output(x.shape(), x.dtype());
   const Tensor rnorm = tape.saved({x.shape().rows(), cols / spec.group}, wide(x.dtype()));
-  dispatch(op, x.value(), [&](auto who, auto zero) {
-    using T = decltype(zero);
-    kernels::run(who,
-                 kernels::L2NormForward<T>{.x = rows<const T>(x),
-                                           .gain = elements<const Wide<T>>(gain),
-                                           .gains = spec.gains,
-                                           .gain_scale = spec.gain_scale,
-                                           .y = rows<T>(y),
-                                           .rnorm = elements<Wide<T>>(rnorm),
-                                           .group = spec.group,
-                                           .eps = spec.eps});
-  });
+  const auto make = [=] {
+    dispatch(op, x.value(), [&](auto who, auto zero) {
+      using T = decltype(zero);
+      kernels::run(who,
+                   kernels::L2NormForward<T>{.x = rows<const T>(x),
+                                             .gain = elements<const Wide<T>>(gain),
+                                             .gains = spec.gains,
+                                             .gain_scale = spec.gain_scale,
+                                             .y = rows<T>(y),
+                                             .rnorm = elements<Wide<T>>(rnorm),
+                                             .group = spec.group,
+                                             .eps = spec.eps});
+    });
+  };
+  make();
   tape.pin(x);
   tape.pin(gain);
-  tape.record(op, {x, gain}, {y}, [=](Backward& b) {
+  const auto rule = [=](Backward& b) {
     const Tensor dy = b.grad(y);
     const WantedRows dx = wanted(b, x);
     const WantedRows dgain = wanted(b, gain);
@@ -51,7 +54,8 @@ Var l2_rows(std::string_view op, Var x, Var gain, L2Rows spec) {
                                               .partials = elements<Wide<T>>(partials.tensor()),
                                               .group = spec.group});
     });
-  });
+  };
+  tape.record_cheap(op, {x, gain}, {y}, rule, make);
   return y;
 }
 

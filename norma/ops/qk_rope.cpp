@@ -24,21 +24,25 @@ Var qk_rope(Var x, Var gain, const RopeTable& table, QkRopeSpec spec) {
   Tape& tape = x.tape();
   const Index steps = x.shape()[-2];
   const Index offset = spec.offset;
+  const RopeTable* angles = &table;
   const Var y = tape.output(x.shape(), x.dtype());
   const Tensor rstd = tape.saved({x.shape().rows(), cols / head}, wide(x.dtype()));
-  dispatch(kOp, x.value(), [&](auto who, auto zero) {
-    using T = decltype(zero);
-    kernels::run(who,
-                 kernels::QkRopeForward<T>{.x = rows<const T>(x),
-                                           .gain = elements<const Wide<T>>(gain),
-                                           .y = rows<T>(y),
-                                           .rstd = elements<Wide<T>>(rstd),
-                                           .factors = table.factors<T>(steps, offset),
-                                           .scaling = scaling});
-  });
+  const auto make = [=] {
+    dispatch(kOp, x.value(), [&](auto who, auto zero) {
+      using T = decltype(zero);
+      kernels::run(who,
+                   kernels::QkRopeForward<T>{.x = rows<const T>(x),
+                                             .gain = elements<const Wide<T>>(gain),
+                                             .y = rows<T>(y),
+                                             .rstd = elements<Wide<T>>(rstd),
+                                             .factors = angles->factors<T>(steps, offset),
+                                             .scaling = scaling});
+    });
+  };
+  make();
   tape.pin(x);
   tape.pin(gain);
-  tape.record(kOp, {x, gain}, {y}, [=, angles = &table](Backward& b) {
+  const auto rule = [=](Backward& b) {
     const Tensor dy = b.grad(y);
     const WantedRows dx = wanted(b, x);
     const WantedRows dgain = wanted(b, gain);
@@ -60,7 +64,8 @@ Var qk_rope(Var x, Var gain, const RopeTable& table, QkRopeSpec spec) {
                                               .factors = angles->factors<T>(steps, offset),
                                               .scaling = scaling});
     });
-  });
+  };
+  tape.record_cheap(kOp, {x, gain}, {y}, rule, make);
   return y;
 }
 

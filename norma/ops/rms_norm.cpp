@@ -17,21 +17,24 @@ Var rms_norm(Var x, Var gain, RmsNormSpec spec) {
   Tape& tape = x.tape();
   const Var y = tape.output(x.shape(), x.dtype());
   const Tensor rstd = tape.saved({x.shape().rows(), cols / group}, wide(x.dtype()));
-  dispatch(kOp, x.value(), [&](auto who, auto zero) {
-    using T = decltype(zero);
-    kernels::run(who,
-                 kernels::RmsNormForward<T>{.x = rows<const T>(x),
-                                            .gain = elements<const Wide<T>>(gain),
-                                            .y = rows<T>(y),
-                                            .rstd = elements<Wide<T>>(rstd),
-                                            .group = group,
-                                            .gain_per_column = spec.gain_per_column,
-                                            .gain_offset = spec.gain_offset,
-                                            .eps = spec.eps});
-  });
+  const auto make = [=] {
+    dispatch(kOp, x.value(), [&](auto who, auto zero) {
+      using T = decltype(zero);
+      kernels::run(who,
+                   kernels::RmsNormForward<T>{.x = rows<const T>(x),
+                                              .gain = elements<const Wide<T>>(gain),
+                                              .y = rows<T>(y),
+                                              .rstd = elements<Wide<T>>(rstd),
+                                              .group = group,
+                                              .gain_per_column = spec.gain_per_column,
+                                              .gain_offset = spec.gain_offset,
+                                              .eps = spec.eps});
+    });
+  };
+  make();
   tape.pin(x);
   tape.pin(gain);
-  tape.record(kOp, {x, gain}, {y}, [=](Backward& b) {
+  const auto rule = [=](Backward& b) {
     const Tensor dy = b.grad(y);
     const WantedRows dx = wanted(b, x);
     const WantedRows dgain = wanted(b, gain);
@@ -53,7 +56,8 @@ Var rms_norm(Var x, Var gain, RmsNormSpec spec) {
                                                .gain_per_column = spec.gain_per_column,
                                                .gain_offset = spec.gain_offset});
     });
-  });
+  };
+  tape.record_cheap(kOp, {x, gain}, {y}, rule, make);
   return y;
 }
 

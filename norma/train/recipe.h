@@ -30,6 +30,16 @@ struct Words<DeviceKind> {
   }};
 };
 
+enum class Recompute : std::uint8_t { automatic, nothing, cheap, blocks };
+template <>
+struct Words<Recompute> {
+  static constexpr std::array<std::pair<std::string_view, Recompute>, 4> kAll{
+      {{"auto", Recompute::automatic},
+       {"none", Recompute::nothing},
+       {"cheap", Recompute::cheap},
+       {"blocks", Recompute::blocks}}};
+};
+
 struct TrainSpec {
   Index steps = 1000;
   Index batch = 16;
@@ -50,7 +60,7 @@ struct TrainSpec {
   DeviceKind device = DeviceKind::cpu;
   Precision precision = Precision::f32;
   Index threads = 0;
-  bool recompute = false;
+  Recompute recompute = Recompute::automatic;
   double label_smoothing = 0;
   double z_loss = 0;
   double precondition = 0;
@@ -89,7 +99,10 @@ struct TrainSpec {
       precision,
       "of activations and weights; bf16 keeps f32 masters, and needs device cuda");
     f("threads", threads, "0: all cores", Range{0, 4096});
-    f("recompute", recompute, "run blocks again in backward instead of keeping their activations");
+    f("recompute",
+      recompute,
+      "what backward computes again instead of keeping it: nothing, values that are cheap to make "
+      "(activations, norms), whole blocks; auto: cheap ones on a GPU");
     f("label_smoothing",
       label_smoothing,
       "share of each target spread over all classes",

@@ -22,6 +22,8 @@ Trainer::Trainer(const Recipe& recipe, TokenData data, Start start)
                            "."));
   }
   if (on_gpu() && !planning()) device::info();  // throws where there is none
+  tape_.set_remaking(train.recompute == Recompute::cheap ||
+                     (train.recompute == Recompute::automatic && on_gpu()));
   model_ = std::make_unique<Gpt>(recipe_.model, recipe_.scheme, params_);
   params_.allocate(dtype, device);
   model_->allocate(dtype, device);
@@ -72,7 +74,7 @@ LossSpec Trainer::loss_spec() const {
 
 Pass Trainer::pass(Index first_sequence) const {
   return {.training = true,
-          .recompute = recipe_.train.recompute,
+          .recompute = recipe_.train.recompute == Recompute::blocks,
           .seed = static_cast<std::uint64_t>(recipe_.train.seed),
           .step = static_cast<std::uint64_t>(step_),
           .first_sequence = first_sequence};

@@ -79,7 +79,7 @@ void* allocate(std::size_t bytes) {
                           human_bytes(static_cast<double>(now.free_bytes)),
                           " free of ",
                           human_bytes(static_cast<double>(now.total_bytes)),
-                          "; use a smaller train.micro_batch, train.recompute=true, a smaller "
+                          "; use a smaller train.micro_batch, train.recompute=blocks, a smaller "
                           "model.context or a smaller model."));
   }
   check(cudaMemsetAsync(memory, 0, bytes, stream()), "clearing memory");

@@ -15,16 +15,18 @@ constexpr Index kBlock = 256;
 
 template <bool kCenter>
 void forward(const AddNormForward<float>& a) {
-  const Index n = a.x.cols;
+  const Index n = a.sum.cols;
   const auto scale = static_cast<float>(a.scale);
   const auto eps = static_cast<float>(a.eps);
   const RowAffine affine{a.gain, a.bias, static_cast<float>(a.gain_offset)};
-  for_each_row(a.x.rows, n, [&](Index r) {
-    const float* __restrict x = a.x.row(r);
-    const float* __restrict b = a.b.row(r);
+  for_each_row(a.sum.rows, n, [&](Index r) {
     float* __restrict sum = a.sum.row(r);
+    if (a.x) {
+      const float* __restrict x = a.x.row(r);
+      const float* __restrict b = a.b.row(r);
 #pragma omp simd
-    for (Index c = 0; c < n; ++c) sum[c] = scale * x[c] + b[c];
+      for (Index c = 0; c < n; ++c) sum[c] = scale * x[c] + b[c];
+    }
     const RowStats s = row_stats<kCenter>(sum, n, eps);
     if constexpr (kCenter) {
       a.mean[r] = s.mean;

@@ -14,19 +14,26 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
   constexpr int N = Team::N;
   Team team(walk);
   walk_rows(team, walk, [&](Index r, Index) {
-    Held<Team, const T> x(team, a.x.row(r));
-    Held<Team, const T> b(team, a.b.row(r));
     // The norm is that of the sum as stored, which is what the gradient sees.
     Held<Team, T> sum(a.sum.row(r));
+    if (a.x) {
+      Held<Team, const T> x(team, a.x.row(r));
+      Held<Team, const T> b(team, a.b.row(r));
+      team.each([&](int p, int c) {
+        C v[N];
+        C w[N];
+        x.get(p, c, v);
+        b.get(p, c, w);
+#pragma unroll
+        for (int i = 0; i < N; ++i) v[i] = static_cast<C>(a.scale) * v[i] + w[i];
+        sum.keep(p, c, v);
+      });
+    } else {
+      sum = Held<Team, T>(team, a.sum.row(r));
+    }
     C squares[1] = {};
     team.each([&](int p, int c) {
       C v[N];
-      C w[N];
-      x.get(p, c, v);
-      b.get(p, c, w);
-#pragma unroll
-      for (int i = 0; i < N; ++i) v[i] = static_cast<C>(a.scale) * v[i] + w[i];
-      sum.keep(p, c, v);
       sum.get(p, c, v);
 #pragma unroll
       for (int i = 0; i < N; ++i) squares[0] += v[i] * v[i];
@@ -131,8 +138,8 @@ void run(Cuda, const AddNormForward<T>& a) {
   constexpr int N = kPack<T>;
   const bool fit = row_packs(a.x, N) && row_packs(a.b, N) && row_packs(a.sum, N) &&
                    row_packs(a.y, N) && row_packs(a.gain, N) && row_packs(a.bias, N);
-  with_team<T>(a.x.cols, fit, [&]<class Team>(std::type_identity<Team>) {
-    const RowWalk walk = row_walk<Team>(a.x.rows, 1, a.x.cols);
+  with_team<T>(a.sum.cols, fit, [&]<class Team>(std::type_identity<Team>) {
+    const RowWalk walk = row_walk<Team>(a.sum.rows, 1, a.sum.cols);
     launch("add_norm", walk.grid, Team::kThreads, 0, forward_kernel<T, Team>, a, walk);
   });
 }

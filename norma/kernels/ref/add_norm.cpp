@@ -21,9 +21,10 @@ void set_or_add(T& slot, T value, Into into) {
 
 template <class T>
 void run(Ref, const AddNormForward<T>& a) {
-  const auto count = static_cast<T>(a.x.cols);
-  for (Index r = 0; r < a.x.rows; ++r) {
-    for (Index c = 0; c < a.x.cols; ++c) {
+  const Index cols = a.sum.cols;
+  const auto count = static_cast<T>(cols);
+  for (Index r = 0; r < a.sum.rows; ++r) {
+    for (Index c = 0; a.x && c < cols; ++c) {
       a.sum(r, c) = static_cast<T>(a.scale) * a.x(r, c) + a.b(r, c);
     }
     T mean = 0;
@@ -31,22 +32,22 @@ void run(Ref, const AddNormForward<T>& a) {
     if (a.mean != nullptr) {
       const T first = a.sum(r, 0);  // sums start here: a constant row has its value as mean
       T total = 0;
-      for (Index c = 0; c < a.x.cols; ++c) total += a.sum(r, c) - first;
+      for (Index c = 0; c < cols; ++c) total += a.sum(r, c) - first;
       mean = first + total / count;
       T rest = 0;
-      for (Index c = 0; c < a.x.cols; ++c) rest += a.sum(r, c) - mean;
+      for (Index c = 0; c < cols; ++c) rest += a.sum(r, c) - mean;
       shift = rest / count;
       a.mean[r] = mean;
       a.shift[r] = shift;
     }
     T squares = 0;
-    for (Index c = 0; c < a.x.cols; ++c) {
+    for (Index c = 0; c < cols; ++c) {
       const T d = (a.sum(r, c) - mean) - shift;
       squares += d * d;
     }
     const T rstd = 1 / std::sqrt(squares / count + static_cast<T>(a.eps));
     a.rstd[r] = rstd;
-    for (Index c = 0; c < a.x.cols; ++c) {
+    for (Index c = 0; c < cols; ++c) {
       const T bias = a.bias == nullptr ? T{0} : a.bias[c];
       const T xhat = ((a.sum(r, c) - mean) - shift) * rstd;
       a.y(r, c) = xhat * factor(a.gain, c, a.gain_offset) + bias;
