@@ -110,8 +110,8 @@ class Tape {
               Rule rule) {
     if (begin_entry(op, inputs, as_span(outputs), false)) set_rule(std::move(rule));
   }
-  /// The same for an op that is cheap to do again: remake() fills the memory of its last output with
-  /// the bits it had, from inputs, the other outputs and saved tensors.
+  /// The same for an op that is cheap to do again: remake() fills the memory of its last output
+  /// with the bits it had, from inputs, the other outputs and saved tensors.
   template <class Rule, class Remake>
   void record_cheap(std::string_view op,
                     std::initializer_list<Var> inputs,

@@ -11,6 +11,7 @@ const std::vector<OpCheck>& registry() {
       linear_check(),
       attention_check(),
       cross_entropy_check(),
+      head_loss_check(),
       embedding_check(),
       layer_norm_check(),
       rms_norm_check(),

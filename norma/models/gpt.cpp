@@ -8,6 +8,7 @@
 #include "norma/ops/cross_entropy.h"
 #include "norma/ops/dropout.h"
 #include "norma/ops/embedding.h"
+#include "norma/ops/head_loss.h"
 #include "norma/ops/linear.h"
 #include "norma/ops/softcap.h"
 #include "norma/ops/views.h"
@@ -187,19 +188,24 @@ GptLoss Gpt::loss(Tape& tape,
                   const Pass& pass,
                   const Tensor& lengths) {
   const Var table = embedding_table(tape);
-  Var z = raw_logits(tape, hidden(tape, ids, pass, lengths, table), table);
+  const Var h = hidden(tape, ids, pass, lengths, table);
   const bool vector = logits_.slot().gain == GainKind::vector;
-  if (logits_ && !vector) z = logits_.apply(tape, z, pass.norm());
-  const CrossEntropyResult result = cross_entropy(z,
-                                                  tape.constant(targets),
-                                                  logits_ && vector ? logits_.gain(tape) : Var{},
-                                                  {.smoothing = loss.smoothing,
-                                                   .softcap = logit_softcap_,
-                                                   .z_loss = loss.z_loss,
-                                                   .tokens = loss.tokens,
-                                                   .scale_mult = vector ? logits_.gain_mult() : 1,
-                                                   .precondition = loss.precondition,
-                                                   .count_right = loss.count_right});
+  const CrossEntropySpec spec{.smoothing = loss.smoothing,
+                              .softcap = logit_softcap_,
+                              .z_loss = loss.z_loss,
+                              .tokens = loss.tokens,
+                              .scale_mult = vector ? logits_.gain_mult() : 1,
+                              .precondition = loss.precondition,
+                              .count_right = loss.count_right};
+  const Var wanted = tape.constant(targets);
+  CrossEntropyResult result;
+  if (logits_ && !vector) {  // a norm of all logits of a token
+    const Var z = logits_.apply(tape, raw_logits(tape, h, table), pass.norm());
+    result = cross_entropy(z, wanted, {}, spec);
+  } else {
+    const Var weight = head_ ? head_->weight(tape) : table;
+    result = head_loss(h, weight, wanted, logits_ ? logits_.gain(tape) : Var{}, {.loss = spec});
+  }
   return {result.loss, result.token_losses, result.right};
 }
 

@@ -95,12 +95,16 @@ LinearLayer::LinearLayer(std::span<const Part> parts,
   }
 }
 
-Var LinearLayer::product(Tape& tape, const Group& group, Var x) const {
+Var LinearLayer::weight(Tape& tape, const Group& group) const {
   const Var magnitude =
       group.rule == WeightRule::weight_norm ? tape.watch(params_->leaf(group.magnitude)) : Var{};
-  const Var weight =
-      effective_weight(tape.watch(params_->leaf(group.weight)), magnitude, group.rule, group.axis);
-  return linear(x, weight, group.has_bias ? tape.watch(params_->leaf(group.bias)) : Var{});
+  return effective_weight(
+      tape.watch(params_->leaf(group.weight)), magnitude, group.rule, group.axis);
+}
+
+Var LinearLayer::product(Tape& tape, const Group& group, Var x) const {
+  return linear(
+      x, weight(tape, group), group.has_bias ? tape.watch(params_->leaf(group.bias)) : Var{});
 }
 
 void LinearLayer::apply(Tape& tape, Var x, std::span<Var> results) const {

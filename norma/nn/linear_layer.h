@@ -26,6 +26,8 @@ class LinearLayer {
   void apply(Tape& tape, Var x, std::span<Var> results) const;
   /// For a layer of one part.
   Var apply(Tape& tape, Var x) const;
+  /// What a layer of one part without a bias multiplies by.
+  Var weight(Tape& tape) const { return weight(tape, groups_.front()); }
 
  private:
   /// Parts that are multiplied as one matrix: same constraint, all or none with a bias.
@@ -38,6 +40,7 @@ class LinearLayer {
     VectorAxis axis = VectorAxis::rows;
     std::vector<Index> widths;
   };
+  Var weight(Tape& tape, const Group& group) const;
   Var product(Tape& tape, const Group& group, Var x) const;
 
   std::vector<Group> groups_;

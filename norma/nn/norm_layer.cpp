@@ -22,12 +22,6 @@ ParamClass class_of(const Slot& slot) {
   return scale ? ParamClass::scale : ParamClass::gain;
 }
 
-Tensor row_range(const Tensor& of, Index first, Index count) {
-  auto* data = static_cast<std::byte*>(of.data) +
-               static_cast<std::size_t>(first * of.row_stride) * size_of(of.dtype);
-  return Tensor(data, {count, of.shape.cols()}, of.dtype, of.device);
-}
-
 bool decays(const Slot& slot, const DecayRules& rules, ParamClass kind) {
   return slot.decay == Choice::as_model ? rules[kind] : slot.decay == Choice::yes;
 }
@@ -158,8 +152,8 @@ Var NormLayer::without_loose_gain(Tape& tape, Var x, const NormPass& pass) const
       const Index steps = x.shape()[x.shape().rank() - 2];
       if (slot_.statistics == BatchStatistics::position && steps < context_) {
         // Shorter sequences use the statistics of their own positions.
-        running.mean = row_range(running.mean, pass.offset, steps);
-        running.var = row_range(running.var, pass.offset, steps);
+        running.mean = running.mean.row_range(pass.offset, steps);
+        running.var = running.var.row_range(pass.offset, steps);
       }
       return batch_norm(x,
                         gain,

@@ -28,20 +28,20 @@ AddNormResult add_norm(Var x, Var b, Var gain, Var bias, AddNormSpec spec) {
   const auto make = [=](bool again) {
     dispatch(kOp, sum.value(), [&](auto who, auto zero) {
       using T = decltype(zero);
-      kernels::run(who,
-                   kernels::AddNormForward<T>{
-                       .x = again ? kernels::Rows<const T>{} : rows<const T>(x),
-                       .b = again ? kernels::Rows<const T>{} : rows<const T>(b),
-                       .gain = elements<const Wide<T>>(gain),
-                       .bias = elements<const Wide<T>>(bias),
-                       .sum = rows<T>(sum),
-                       .y = rows<T>(y),
-                       .mean = elements<Wide<T>>(mean),
-                       .shift = elements<Wide<T>>(shift),
-                       .rstd = elements<Wide<T>>(rstd),
-                       .scale = spec.scale,
-                       .gain_offset = spec.gain_offset,
-                       .eps = spec.eps});
+      kernels::run(
+          who,
+          kernels::AddNormForward<T>{.x = again ? kernels::Rows<const T>{} : rows<const T>(x),
+                                     .b = again ? kernels::Rows<const T>{} : rows<const T>(b),
+                                     .gain = elements<const Wide<T>>(gain),
+                                     .bias = elements<const Wide<T>>(bias),
+                                     .sum = rows<T>(sum),
+                                     .y = rows<T>(y),
+                                     .mean = elements<Wide<T>>(mean),
+                                     .shift = elements<Wide<T>>(shift),
+                                     .rstd = elements<Wide<T>>(rstd),
+                                     .scale = spec.scale,
+                                     .gain_offset = spec.gain_offset,
+                                     .eps = spec.eps});
     });
   };
   make(false);

@@ -59,6 +59,14 @@ Tensor Tensor::columns(Index begin, Index width) const {
   return part;
 }
 
+Tensor Tensor::row_range(Index begin, Index count) const {
+  Tensor part = *this;
+  part.data =
+      static_cast<std::byte*>(data) + static_cast<std::size_t>(begin * row_stride) * size_of(dtype);
+  part.shape = {count, shape.cols()};
+  return part;
+}
+
 namespace {
 
 /// Calls f(one element of type T).

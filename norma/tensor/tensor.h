@@ -43,6 +43,8 @@ struct Tensor {
   Tensor reshaped(Shape sizes) const;
   /// Columns [begin, begin + width) of every row.
   Tensor columns(Index begin, Index width) const;
+  /// Rows [begin, begin + count), as (count, columns).
+  Tensor row_range(Index begin, Index count) const;
 
  private:
   void require(DType wanted) const;

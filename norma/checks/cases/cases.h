@@ -20,6 +20,7 @@ OpCheck dropout_check();
 OpCheck dyt_check();
 OpCheck embedding_check();
 OpCheck geglu_check();
+OpCheck head_loss_check();
 OpCheck l2_norm_check();
 OpCheck layer_norm_check();
 OpCheck lerp_check();

@@ -1,0 +1,140 @@
+#include "norma/ops/head_loss.h"
+
+#include <algorithm>
+
+#include "norma/kernels/gemm.h"
+#include "norma/ops/dispatch.h"
+#include "norma/ops/loss_rows.h"
+#include "norma/tensor/plain.h"
+
+namespace norma {
+
+namespace {
+
+constexpr std::string_view kOp = "head_loss";
+
+/// Enough rows to keep a GPU busy with products, and a small part of what a step takes.
+constexpr Index kLogitBytes = Index{1} << 29;
+
+Index rows_at_a_time(const HeadLossSpec& spec, const Shape& logits, DType dtype) {
+  if (spec.rows > 0) return spec.rows;
+  const Index row_bytes = logits.cols() * static_cast<Index>(size_of(dtype));
+  constexpr Index kMultiple = 128;  // whole tiles of a product
+  return std::max<Index>(kMultiple, kLogitBytes / row_bytes / kMultiple * kMultiple);
+}
+
+/// What forward computes for backward; absent where it is not wanted.
+struct Gradients {
+  Tensor x;
+  Tensor weight;
+  Tensor scale;
+};
+
+/// The products of some rows: logits = x·Wᵀ, then dx = dlogits·W and dW += dlogitsᵀ·x.
+struct RowProducts {
+  Tensor x;
+  Tensor weight;
+  Tensor logits;
+
+  void forward() const {
+    dispatch(kOp, x, [&](auto who, auto zero) {
+      using T = decltype(zero);
+      kernels::run(who,
+                   kernels::Gemm<T>{.trans_b = true,
+                                    .m = x.shape.rows(),
+                                    .n = weight.shape.rows(),
+                                    .k = x.shape.cols(),
+                                    .a = rows<const T>(x).data,
+                                    .lda = x.row_stride,
+                                    .b = elements<const T>(weight),
+                                    .ldb = weight.shape.cols(),
+                                    .c = elements<T>(logits),
+                                    .ldc = logits.shape.cols()});
+    });
+  }
+  void backward(const Tensor& dx, const Tensor& dweight, bool first) const {
+    dispatch(kOp, x, [&](auto who, auto zero) {
+      using T = decltype(zero);
+      if (dx) {
+        kernels::run(who,
+                     kernels::Gemm<T>{.m = x.shape.rows(),
+                                      .n = x.shape.cols(),
+                                      .k = weight.shape.rows(),
+                                      .a = elements<const T>(logits),
+                                      .lda = logits.shape.cols(),
+                                      .b = elements<const T>(weight),
+                                      .ldb = weight.shape.cols(),
+                                      .c = rows<T>(dx).data,
+                                      .ldc = dx.row_stride});
+      }
+      if (dweight) {
+        kernels::run(who,
+                     kernels::Gemm<T, Wide<T>>{.trans_a = true,
+                                               .m = weight.shape.rows(),
+                                               .n = x.shape.cols(),
+                                               .k = x.shape.rows(),
+                                               .a = elements<const T>(logits),
+                                               .lda = logits.shape.cols(),
+                                               .b = rows<const T>(x).data,
+                                               .ldb = x.row_stride,
+                                               .c = elements<Wide<T>>(dweight),
+                                               .ldc = weight.shape.cols(),
+                                               .beta = first ? 0.0 : 1.0});
+      }
+    });
+  }
+};
+
+}  // namespace
+
+CrossEntropyResult head_loss(Var x, Var weight, Var targets, Var scale, HeadLossSpec spec) {
+  require_float(kOp, "x", x);
+  require_same_type(kOp, x, "weight", weight);
+  require_vector_type(kOp, x, "scale", scale);
+  const Index in = x.shape().cols();
+  if (weight.shape().rank() != 2 || weight.shape()[1] != in) {
+    throw ShapeError(kOp, "weight", say("(V, I) with I = ", in), weight.shape().text());
+  }
+  if (targets && targets.dtype() != DType::i32) {
+    throw RequestError(say(kOp, ": targets must be ids (i32)."));
+  }
+  Tape& tape = x.tape();
+  const DType dtype = x.dtype();
+  const Shape logits{x.shape().rows(), weight.shape()[0]};
+  require_loss(kOp, logits, dtype, targets, scale, spec.loss);
+
+  const auto saved = [&](Var input, DType type) {
+    return tape.recording() && input.needs_grad() ? tape.saved(input.shape(), type) : Tensor{};
+  };
+  const Gradients saves{saved(x, dtype), saved(weight, wide(dtype)), saved(scale, wide(dtype))};
+  const bool wanted_at_all = saves.x || saves.weight || saves.scale;
+  CrossEntropyResult result;
+  {
+    LossPass pass(kOp, targets, scale, logits, dtype, spec.loss, tape);
+    const Index most = std::min(rows_at_a_time(spec, logits, dtype), logits.rows());
+    const Scratch memory = tape.scratch({most, logits.cols()}, dtype);
+    const Scratch share = tape.scratch(saves.scale ? scale.shape() : Shape{1}, wide(dtype));
+    for (Index first = 0; first < logits.rows(); first += most) {
+      const Index count = std::min(most, logits.rows() - first);
+      const RowProducts products{
+          x.value().row_range(first, count), weight.value(), memory.tensor().row_range(0, count)};
+      products.forward();
+      const Tensor& u = products.logits;
+      const Tensor dscale = !saves.scale ? Tensor{} : first == 0 ? saves.scale : share.tensor();
+      pass.rows(u, first, wanted_at_all ? u : Tensor{}, dscale);
+      if (saves.scale && first > 0) add(dscale, saves.scale);
+      products.backward(
+          saves.x ? saves.x.row_range(first, count) : Tensor{}, saves.weight, first == 0);
+    }
+    result = pass.finish();
+  }
+  const Var loss = result.loss;
+  tape.record(kOp, {x, weight, scale}, {loss}, [=](Backward& b) {
+    put_scaled(kOp, b, x, saves.x, loss);
+    put_scaled(kOp, b, weight, saves.weight, loss);
+    put_scaled(kOp, b, scale, saves.scale, loss);
+  });
+  return result;
+}
+
+}  // namespace norma
