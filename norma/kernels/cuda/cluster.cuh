@@ -59,6 +59,12 @@ void launch_clusters(const char* what,
                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
                                      static_cast<int>(shared)),
                 what);
+  // The driver's own choice leaves room for one block where two would fit.
+  device::check(cudaFuncSetAttribute(
+                    reinterpret_cast<const void*>(kernel),
+                    cudaFuncAttributePreferredSharedMemoryCarveout,
+                    shared == 0 ? cudaSharedmemCarveoutDefault : cudaSharedmemCarveoutMaxShared),
+                what);
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeClusterDimension;
   attribute.val.clusterDim.x = static_cast<unsigned>(cluster);

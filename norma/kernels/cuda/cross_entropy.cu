@@ -1,22 +1,21 @@
-// One cluster of blocks takes the rows of a chunk, a few at a time; each block has its share of the
-// columns, the same for all rows. So the logits are read and written once, and what belongs to a
-// column (its scale, the sum that makes up dscale) stays with the thread that has the column.
+// Every form of cross_entropy, where there is no quick one. A cluster of blocks takes the rows of a
+// chunk, a few at a time; each block has its share of the columns, the same for all rows. The
+// gradient reads the logits again.
 #include <algorithm>
 
 #include "norma/kernels/cross_entropy.h"
 #include "norma/kernels/cuda/cluster.cuh"
 #include "norma/kernels/cuda/column_sums.cuh"
+#include "norma/kernels/cuda/loss_quick.cuh"
 #include "norma/kernels/cuda/loss_share.cuh"
 
 namespace norma::kernels {
 
 namespace {
 
-constexpr int kMostThreads = 416;  // two packs each of an eighth of 50304 classes
+constexpr int kMostThreads = 416;
 constexpr int kMostWarps = kMostThreads / 32;
-// Columns of a block: with 16 bytes of shared memory for each, two blocks fit a multiprocessor.
-constexpr int kSlice = 6656;
-constexpr std::size_t kMostShared = std::size_t{200} << 10;
+constexpr int kSlice = 6656;  // columns of a block
 
 struct Plan {
   Index chunk_rows;
@@ -24,13 +23,10 @@ struct Plan {
   int packs;   // of a block, for each row
 };
 
-template <class T, int N, Form kForm>
-__global__ void __launch_bounds__(kMostThreads, kForm == Form::general ? 1 : 2)
-    loss_kernel(CrossEntropyLoss<T> a, Plan plan) {
+template <class T, int N>
+__global__ void __launch_bounds__(kMostThreads) loss_kernel(CrossEntropyLoss<T> a, Plan plan) {
   using C = Math<T>;
-  constexpr bool kGeneral = kForm == Form::general;
-  constexpr int R = kRows<kForm>;
-  extern __shared__ __align__(32) unsigned char memory[];
+  constexpr int R = kLossRows;
   __shared__ Seen<C> of_warp[kMostWarps][R];
   __shared__ double hits[R];
   // By turns, so that a block ahead of the others does not overwrite what they still read.
@@ -46,47 +42,29 @@ __global__ void __launch_bounds__(kMostThreads, kForm == Form::general ? 1 : 2)
   const Index begin = chunk * plan.chunk_rows;
   const int width = plan.packs * N;
   const int left = static_cast<int>(a.u.cols / N) - rank * plan.packs;
-  T* stage = reinterpret_cast<T*>(memory);
-  C* factors = reinterpret_cast<C*>(stage + 2 * R * width);
-  const Share<T, N, kForm> share{
+  const Share<T, N> share{
       .a = a,
       .begin = begin,
       .end = begin + plan.chunk_rows < a.u.rows ? begin + plan.chunk_rows : a.u.rows,
       .chunk = chunk,
       .offset = rank * width,
       .packs = left < 0 ? 0 : (left < plan.packs ? left : plan.packs),
-      .width = width,
-      .stage = stage,
-      .factors = factors,
-      .sums = factors + width,
       .curve = {static_cast<C>(a.softcap)}};
 
-  if constexpr (kForm == Form::scaled) {
-    for (int p = threadIdx.x; p < share.packs; p += blockDim.x) {
-      for (int i = p * N; i < p * N + N; ++i) {
-        factors[i] = static_cast<C>(a.scale_mult) * read<C>(a.scale[share.offset + i]);
-      }
-    }
-  }
   if (plan.blocks > 1) cluster_sync(plan.blocks);  // all have begun: their memory may be written
-  if constexpr (!kGeneral) share.fetch(begin, 0);
   int side = 0;
   for (Index row = begin; row < share.end; row += R, side ^= 1) {
-    if constexpr (!kGeneral) {
-      share.fetch(row + R, side ^ 1);
-      __pipeline_wait_prior(1);  // a thread reads what it fetched itself
-    }
     Seen<C> seen[R];
-    share.look(row, side, seen, hits);
+    share.look(row, seen, hits);
 #pragma unroll
     for (int r = 0; r < R; ++r) {
-      gather<kGeneral>(seen[r]);
+      gather(seen[r]);
       if (lane == 0) of_warp[warp][r] = seen[r];
     }
     __syncthreads();
     for (int r = warp; r < R; r += warps) {
       Seen<C> all = lane < warps ? of_warp[lane][r] : nothing_seen<C>();
-      gather<kGeneral>(all);
+      gather(all);
       if (lane >= plan.blocks) continue;
       *in_block(&of_block[side][rank][r], plan.blocks, lane) = {
           all.top, all.others, all.sum, all.mass, all.cross, all.first};
@@ -95,7 +73,7 @@ __global__ void __launch_bounds__(kMostThreads, kForm == Form::general ? 1 : 2)
     cluster_sync(plan.blocks);
     for (int r = warp; r < R && row + r < share.end; r += warps) {
       Seen<double> all = lane < plan.blocks ? of_block[side][lane][r] : nothing_seen<double>();
-      gather<kGeneral>(all);
+      gather(all);
       if (lane != 0) continue;
       const int target = a.targets == nullptr ? -1 : a.targets[row + r];
       const bool inside = target >= 0 && target < a.u.cols;
@@ -113,9 +91,8 @@ __global__ void __launch_bounds__(kMostThreads, kForm == Form::general ? 1 : 2)
       if (a.right != nullptr) a.right[row + r] = inside && all.first == target ? 1 : 0;
     }
     __syncthreads();
-    if (a.du) share.write_gradient(row, side, weights);
+    if (a.du) share.write_gradient(row, weights);
   }
-  share.hand_in_scale();
 }
 
 /// factors[V …) = (scale / mean(scale))^q
@@ -130,8 +107,14 @@ __global__ void precondition_kernel(CrossEntropyLoss<T> a) {
   }
 }
 
-template <class T, int N, Form kForm>
-void start(const CrossEntropyLoss<T>& a, Plan plan, std::size_t shared) {
+template <class T, int N>
+void start(const CrossEntropyLoss<T>& a) {
+  const auto packs_of_row = static_cast<int>(a.u.cols / N);
+  Plan plan{.chunk_rows = 0, .blocks = 1, .packs = packs_of_row};
+  while (has_clusters() && plan.blocks < kMostClusterBlocks && plan.packs * N > kSlice) {
+    plan.blocks *= 2;
+    plan.packs = (packs_of_row + plan.blocks - 1) / plan.blocks;
+  }
   // With sums over rows there is a partial sum for every chunk; without, more chunks than fit the
   // GPU at once even out its end.
   const Index most = a.dscale != nullptr ? 256 : std::max(256, 4096 / plan.blocks);
@@ -143,8 +126,8 @@ void start(const CrossEntropyLoss<T>& a, Plan plan, std::size_t shared) {
                   static_cast<unsigned>(chunks.count * plan.blocks),
                   plan.blocks,
                   threads,
-                  shared,
-                  loss_kernel<T, N, kForm>,
+                  0,
+                  loss_kernel<T, N>,
                   a,
                   plan);
   if (a.dscale == nullptr) return;
@@ -152,24 +135,13 @@ void start(const CrossEntropyLoss<T>& a, Plan plan, std::size_t shared) {
       a.partials, chunks.count, a.u.cols, a.dscale, Into::set, static_cast<double>(a.scale_mult));
 }
 
-template <class T, int N>
-void choose(const CrossEntropyLoss<T>& a) {
-  const auto packs_of_row = static_cast<int>(a.u.cols / N);
-  Plan plan{.chunk_rows = 0, .blocks = 1, .packs = packs_of_row};
-  while (has_clusters() && plan.blocks < kMostClusterBlocks && plan.packs * N > kSlice) {
-    plan.blocks *= 2;
-    plan.packs = (packs_of_row + plan.blocks - 1) / plan.blocks;
+/// What training asks for has forms of its own. f32 has none: there it is the digits that count.
+bool run_quick(const CrossEntropyLoss<float>&) { return false; }
+bool run_quick(const CrossEntropyLoss<Bf16>& a) {
+  if (a.soft || a.softcap != 0 || a.smoothing != 0 || a.precondition != 0 || a.right != nullptr) {
+    return false;
   }
-  // Packs of f32 have no form of their own: there it is the digits that count.
-  if constexpr (N == kPack<Bf16>) {
-    const std::size_t shared = std::size_t{16} * static_cast<std::size_t>(plan.packs * N);
-    const bool simple = !a.soft && a.softcap == 0 && a.smoothing == 0 && a.precondition == 0;
-    if (simple && shared <= kMostShared) {
-      return a.scale == nullptr ? start<T, N, Form::plain>(a, plan, shared)
-                                : start<T, N, Form::scaled>(a, plan, shared);
-    }
-  }
-  start<T, N, Form::general>(a, plan, 0);
+  return a.scale == nullptr ? run_plain(a) : run_scaled(a);
 }
 
 }  // namespace
@@ -181,7 +153,8 @@ void run(Cuda, const CrossEntropyLoss<T>& a) {
   }
   const bool all = packs(a.u, kPack<T>) && (!a.du || packs(a.du, kPack<T>)) &&
                    (!a.soft || packs(a.soft, kPack<T>));
-  with_pack<T>(all, [&](auto n) { choose<T, n>(a); });
+  if (all && run_quick(a)) return;
+  with_pack<T>(all, [&](auto n) { start<T, n>(a); });
 }
 template void run(Cuda, const CrossEntropyLoss<float>&);
 template void run(Cuda, const CrossEntropyLoss<Bf16>&);

@@ -26,19 +26,16 @@ __device__ inline Seen<C> nothing_seen() {
   return {-static_cast<C>(INFINITY), 0, 0, 0, 0, INT_MAX};
 }
 
-/// Puts together what the lanes of a warp have seen and gives it to all of them. kSums: the sums of
-/// smoothing and soft targets as well.
-template <bool kSums, class C>
+/// Puts together what the lanes of a warp have seen and gives it to all of them.
+template <class C>
 __device__ inline void gather(Seen<C>& seen) {
   const C top = warp_max(seen.top);
   seen.others = warp_sum(seen.top == top ? seen.others : seen.others * exp_of(seen.top - top));
   seen.first = __reduce_min_sync(0xFFFFFFFFU, seen.top == top ? seen.first : INT_MAX);
   seen.top = top;
-  if constexpr (kSums) {
-    seen.sum = warp_sum(seen.sum);
-    seen.mass = warp_sum(seen.mass);
-    seen.cross = warp_sum(seen.cross);
-  }
+  seen.sum = warp_sum(seen.sum);
+  seen.mass = warp_sum(seen.mass);
+  seen.cross = warp_sum(seen.cross);
 }
 
 /// How du follows from u: dz = grow·exp(z − top) − even − keep·soft, or `hit` at a hard target.

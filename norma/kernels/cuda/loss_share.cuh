@@ -1,23 +1,19 @@
 // The part of the logits that one block of cross_entropy has: some columns of a chunk of rows. A
-// thread always has the same columns, so what belongs to a column (its scale, the sum that makes up
-// dscale) and what waits in shared memory is its own, and no other thread has to be waited for.
+// thread always has the same columns, so what belongs to a column (the sum that makes up dscale) is
+// its own, and no other thread has to be waited for.
 #pragma once
-
-#include <cuda_pipeline.h>
 
 #include "norma/kernels/cuda/loss_row.cuh"
 
 namespace norma::kernels {
 
-/// plain and scaled: hard targets without smoothing, cap or preconditioning. Logits wait in shared
-/// memory, the next rows on their way while these are computed. general: everything, from memory.
-enum class Form { plain, scaled, general };
+inline constexpr int kLossRows = 2;  // at a time
 
-template <Form kForm>
-inline constexpr int kRows = kForm == Form::plain ? 4 : 2;  // at a time
+__device__ inline float rounded_product(float a, float b) { return __fmul_rn(a, b); }
+__device__ inline double rounded_product(double a, double b) { return __dmul_rn(a, b); }
 
 /// z of a class from its logit u and factor f.
-template <class C, bool kMayCap>
+template <class C>
 struct Curve {
   // From here on the last bit of z is worth 1/2 or more. Then all z are taken as they are rounded:
   // else the largest could lie far beside itself, and exp would overflow or vanish.
@@ -25,37 +21,27 @@ struct Curve {
 
   C cap;  // 0: none
   __device__ C z(C u, C f) const {
-    if constexpr (kMayCap) {
-      if (cap > 0) return cap * tanh(f * u / cap);
-    }
-    return f * u;
+    // Left to itself, the compiler would join this product with the difference in above().
+    return cap > 0 ? cap * tanh(f * u / cap) : rounded_product(f, u);
   }
   /// z − from; the product is not rounded before the difference, so that large logits that lie
   /// close together keep their distance.
   __device__ C above(C u, C f, C from) const {
-    if constexpr (kMayCap) {
-      if (cap > 0) return z(u, f) - from;
-    }
-    return fabs(from) < kCoarse ? fma(f, u, -from) : z(u, f) - from;
+    return cap == 0 && fabs(from) < kCoarse ? fma(f, u, -from) : z(u, f) - from;
   }
   /// dz/dz0 = 1 − tanh² = 4e/(1+e)², e = exp(−2|z0/C|): it keeps its digits where tanh is near 1.
   __device__ C slope(C u, C f) const {
-    if constexpr (kMayCap) {
-      if (cap > 0) {
-        const C e = exp(-2 * fabs(f * u / cap));
-        return 4 * e / ((1 + e) * (1 + e));
-      }
-    }
-    return 1;
+    if (cap == 0) return 1;
+    const C e = exp(-2 * fabs(f * u / cap));
+    return 4 * e / ((1 + e) * (1 + e));
   }
 };
 
 /// The rows of one block.
-template <class T, int N, Form kForm>
+template <class T, int N>
 struct Share {
   using C = Math<T>;
-  static constexpr bool kGeneral = kForm == Form::general;
-  static constexpr int R = kRows<kForm>;
+  static constexpr int R = kLossRows;
 
   const CrossEntropyLoss<T>& a;
   Index begin;  // rows
@@ -63,43 +49,14 @@ struct Share {
   Index chunk;
   int offset;  // first column
   int packs;
-  int width;  // columns of a row in shared memory
-  T* stage;   // (2, R, width)
-  C* factors;
-  C* sums;  // of dscale
-  Curve<C, kGeneral> curve;
+  Curve<C> curve;
 
-  __device__ void fetch(Index row, int side) const {
-    for (int p = threadIdx.x; p < packs; p += blockDim.x) {
-#pragma unroll
-      for (int r = 0; r < R; ++r) {
-        if (row + r < end) {
-          __pipeline_memcpy_async(stage + (side * R + r) * width + p * N,
-                                  a.u.row(row + r) + offset + p * N,
-                                  N * sizeof(T));
-        }
-      }
-    }
-    __pipeline_commit();
-  }
-  __device__ void logits(Index row, int side, int r, int p, C (&u)[N]) const {
-    if constexpr (kGeneral) {
-      read_pack(a.u.row(row + r) + offset + p * N, u);
-    } else {
-      read_pack(stage + (side * R + r) * width + p * N, u);
-    }
-  }
   __device__ void read_factors(int p, C (&f)[N]) const {
 #pragma unroll
-    for (int k = 0; k < N; ++k) f[k] = 1;
-    if constexpr (kForm == Form::scaled) {
-      read_pack(factors + p * N, f);
-    } else if constexpr (kGeneral) {
-      if (a.scale == nullptr) return;
-#pragma unroll
-      for (int k = 0; k < N; ++k) {
-        f[k] = static_cast<C>(a.scale_mult) * read<C>(a.scale[offset + p * N + k]);
-      }
+    for (int k = 0; k < N; ++k) {
+      f[k] = a.scale == nullptr
+                 ? C{1}
+                 : static_cast<C>(a.scale_mult) * read<C>(a.scale[offset + p * N + k]);
     }
   }
   /// The place of a row's target among this block's columns; beyond them all where it has none.
@@ -108,7 +65,7 @@ struct Share {
     return static_cast<unsigned>(a.targets[row]) - static_cast<unsigned>(offset);
   }
 
-  __device__ void look(Index row, int side, Seen<C> (&seen)[R], double* hits) const {
+  __device__ void look(Index row, Seen<C> (&seen)[R], double* hits) const {
     unsigned targets[R];
 #pragma unroll
     for (int r = 0; r < R; ++r) {
@@ -122,7 +79,7 @@ struct Share {
       for (int r = 0; r < R; ++r) {
         if (row + r < end) {
           C u[N];
-          logits(row, side, r, p, u);
+          read_pack(a.u.row(row + r) + offset + p * N, u);
           look_at(row + r, p, u, f, targets[r] - static_cast<unsigned>(p * N), seen[r], hits[r]);
         }
       }
@@ -162,7 +119,7 @@ struct Share {
 #pragma unroll
       for (int k = 0; k < N; ++k) {
         if (k != static_cast<int>(here)) continue;
-        const bool rounded = (kGeneral && a.softcap > 0) || fabs(z[k]) >= curve.kCoarse;
+        const bool rounded = a.softcap > 0 || fabs(z[k]) >= curve.kCoarse;
         hit = rounded ? static_cast<double>(z[k])
                       : static_cast<double>(f[k]) * static_cast<double>(u[k]);
         above[k] = -static_cast<C>(INFINITY);
@@ -170,7 +127,7 @@ struct Share {
     }
 #pragma unroll
     for (int k = 0; k < N; ++k) seen.others += exp_of(above[k]);
-    if constexpr (kGeneral) add_sums(row, p, z, seen);
+    add_sums(row, p, z, seen);
   }
   __device__ void add_sums(Index row, int p, const C (&z)[N], Seen<C>& seen) const {
     if (a.smoothing > 0) {
@@ -187,7 +144,7 @@ struct Share {
     }
   }
 
-  __device__ void write_gradient(Index row, int side, const RowWeights<C>* weights) const {
+  __device__ void write_gradient(Index row, const RowWeights<C>* weights) const {
     unsigned targets[R];
 #pragma unroll
     for (int r = 0; r < R; ++r) targets[r] = target(row + r);
@@ -197,7 +154,7 @@ struct Share {
       C passed[N];
 #pragma unroll
       for (int k = 0; k < N; ++k) passed[k] = f[k];
-      if (kGeneral && a.precondition != 0) {
+      if (a.precondition != 0) {
 #pragma unroll
         for (int k = 0; k < N; ++k) {
           passed[k] = read<C>(a.factors[a.u.cols + offset + p * N + k]);
@@ -208,7 +165,7 @@ struct Share {
       for (int r = 0; r < R; ++r) {
         if (row + r < end) {
           C u[N];
-          logits(row, side, r, p, u);
+          read_pack(a.u.row(row + r) + offset + p * N, u);
           C dz[N] = {};
           if (!weights[r].ignored) {  // such a row may hold anything
             slopes(row + r, p, u, f, targets[r] - static_cast<unsigned>(p * N), weights[r], dz);
@@ -234,42 +191,24 @@ struct Share {
                          C (&dz)[N]) const {
 #pragma unroll
     for (int k = 0; k < N; ++k) dz[k] = w.grow * exp_of(curve.above(u[k], f[k], w.top));
-    if constexpr (kGeneral) {
-      C soft[N] = {};
-      if (a.soft) read_pack(a.soft.row(row) + offset + p * N, soft);
+    C soft[N] = {};
+    if (a.soft) read_pack(a.soft.row(row) + offset + p * N, soft);
 #pragma unroll
-      for (int k = 0; k < N; ++k) dz[k] -= w.even + w.keep * soft[k];
-    }
+    for (int k = 0; k < N; ++k) dz[k] -= w.even + w.keep * soft[k];
     if (here < N) {
 #pragma unroll
       for (int k = 0; k < N; ++k) {
         if (k == static_cast<int>(here)) dz[k] = w.hit;
       }
     }
-    if constexpr (kGeneral) {
 #pragma unroll
-      for (int k = 0; k < N; ++k) dz[k] *= curve.slope(u[k], f[k]);
-    }
+    for (int k = 0; k < N; ++k) dz[k] *= curve.slope(u[k], f[k]);
   }
   /// A column is one thread's, row after row: the order of the sum is fixed.
   __device__ void add_to_scale(Index row, int p, const C (&added)[N]) const {
-    if constexpr (kForm == Form::scaled) {
-      put_pack(sums + p * N, added, row == begin ? Into::set : Into::add);
-    } else if constexpr (kGeneral) {
-      Wide<T>* to = a.partials + chunk * a.u.cols + offset + p * N;
+    Wide<T>* to = a.partials + chunk * a.u.cols + offset + p * N;
 #pragma unroll
-      for (int k = 0; k < N; ++k) put(to[k], added[k], row == begin ? Into::set : Into::add);
-    }
-  }
-  __device__ void hand_in_scale() const {
-    if constexpr (kForm == Form::scaled) {
-      if (a.dscale == nullptr) return;
-      for (int p = threadIdx.x; p < packs; p += blockDim.x) {
-        for (int k = 0; k < N; ++k) {
-          write(a.partials[chunk * a.u.cols + offset + p * N + k], sums[p * N + k]);
-        }
-      }
-    }
+    for (int k = 0; k < N; ++k) put(to[k], added[k], row == begin ? Into::set : Into::add);
   }
 };
 

@@ -1,0 +1,77 @@
+// What the two quick forms of cross_entropy share. They take what training gives: logits of bf16,
+// ids as targets, no smoothing, cap or preconditioning. Floats are enough there: the loss is wanted
+// to 2e-5, the gradients to the eight bits of bf16.
+#pragma once
+
+#include "norma/kernels/cross_entropy.h"
+#include "norma/kernels/cuda/pack.cuh"
+
+namespace norma::kernels {
+
+using QuickLoss = CrossEntropyLoss<Bf16>;
+
+/// Each says whether it could; if not, nothing has happened.
+bool run_plain(const QuickLoss& a);   // without a scale per class
+bool run_scaled(const QuickLoss& a);  // with one
+
+/// exp(x), 0 below 2^-126: __expf takes four instructions more to get those right.
+__device__ inline float quick_exp(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(1.4426950408889634f * x));
+  return y;
+}
+
+/// Of some of a row's classes. No initializers: it lies in shared memory.
+struct Part {
+  float top;     // the largest z
+  float others;  // Σ exp(z − top), without the target: what 1 − p is made of
+};
+__device__ inline Part no_part() { return {-INFINITY, 0}; }
+
+/// Puts together what lanes have that differ in the bits of their number from kLeast on, and gives
+/// it to all of them.
+template <int kLeast = 1>
+__device__ inline Part gather(Part part) {
+  float top = part.top;
+#pragma unroll
+  for (int step = 16; step >= kLeast; step /= 2) {
+    top = fmaxf(top, __shfl_xor_sync(0xFFFFFFFFU, top, step));
+  }
+  float others = part.top == top ? part.others : part.others * quick_exp(part.top - top);
+#pragma unroll
+  for (int step = 16; step >= kLeast; step /= 2) {
+    others += __shfl_xor_sync(0xFFFFFFFFU, others, step);
+  }
+  return {top, others};
+}
+
+/// What a row comes to: dz = grow·exp(z − top), but `hit` at the target.
+struct RowEnd {
+  float grow;
+  float hit;
+  float loss;
+};
+/// `cross` is the target's z − top, `share` one over the tokens. Every thread that asks gets the
+/// same bits.
+__device__ inline RowEnd end_row(
+    const QuickLoss& a, int target, const Part& all, float cross, float share) {
+  if (target == -1) return {0, 0, 0};
+  if (target < 0 || target >= a.u.cols) return {NAN, NAN, NAN};
+  const auto zeta = static_cast<float>(a.z_loss);
+  const float exps = all.others + expf(cross);
+  const float log_sum = logf(exps);
+  const float lse = all.top + log_sum;
+  const float grow = (1 + 2 * zeta * lse) / exps;
+  // −log p = log(1 + others/exp(cross)) keeps its digits where p is near 1.
+  const float nats = cross > -16 ? log1pf(all.others * expf(-cross)) : log_sum - cross;
+  // (1 + 2ζ·lse)·p − 1 with p = 1 − others/exps: 1 − p does not cancel.
+  return {grow * share, (2 * zeta * lse - grow * all.others) * share, nats + zeta * lse * lse};
+}
+
+/// The place of the target in the pack that begins at class `first`, if it is below the pack's
+/// size.
+__device__ inline unsigned place_in(int target, int first) {
+  return static_cast<unsigned>(target) - static_cast<unsigned>(first);
+}
+
+}  // namespace norma::kernels
