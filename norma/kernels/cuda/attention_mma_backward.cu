@@ -14,6 +14,67 @@ constexpr int kKeys = 64;  // of a step in the kernel for queries
 /// for half as many.
 constexpr int queries_of(int width) { return width > 64 ? 32 : 64; }
 
+/// delta_i = Σ_j p_ij·<dout_i, v_j> from the probabilities themselves. The gradient of a head's
+/// factor sums p·(dp − delta)·dot over all keys, where most of it cancels: it takes a delta that
+/// belongs to these p, while <dout, o> has the rounding of o.
+template <int kWidth, bool kCapped>
+__global__ void __launch_bounds__(kThreads) delta_kernel(AttentionBackward<Bf16> a, bool packed) {
+  extern __shared__ __align__(32) unsigned char memory[];
+  const AttentionShape& s = a.shape;
+  const int width = static_cast<int>(s.head_width);
+  auto* q = reinterpret_cast<Bf16*>(memory);
+  Bf16* dout = q + kRows * stride_of(kWidth);
+  Bf16* k = dout + kRows * stride_of(kWidth);
+  Bf16* v = k + kKeys * stride_of(kWidth);
+
+  const QueryTile at = query_tile(s, kRows);
+  load_tile<kRows, kWidth>(a.q, at.row(s), at.count, at.h * width, width, packed, q);
+  load_tile<kRows, kWidth>(a.dout, at.row(s), at.count, at.h * width, width, packed, dout);
+  QueryRow<float> row[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    row[r] = query_row<float>(a, at.b, at.h, at.first + row_of(r), at.first + at.count);
+  }
+  float along[2] = {};
+  float mass[2] = {};
+  const int keys = static_cast<int>(most_visible(s, at.b, at.first, at.count));
+  for (int first = 0; first < keys; first += kKeys) {
+    __syncthreads();  // the last tile has been read
+    const Index key = at.b * s.key_rows + first;
+    load_tile<kKeys, kWidth>(a.k, key, keys - first, at.kv * width, width, packed, k);
+    load_tile<kKeys, kWidth>(a.v, key, keys - first, at.kv * width, width, packed, v);
+    wait_for_copies();
+    __syncthreads();
+    Part<kKeys> dot;
+    Part<kKeys> dp;
+    multiply_rows<kKeys, kWidth>(q, k, dot);
+    multiply_rows<kKeys, kWidth>(dout, v, dp);
+#pragma unroll
+    for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const QueryRow<float>& mine = row[i / 2];
+        float z = mine.factor * dot[n][i];
+        if constexpr (kCapped) z = capped(s, z);
+        if (first + column_of(n, i % 2) >= mine.seen) continue;
+        const float p = exp_of(z - mine.lse);
+        // What is left beside the estimate is small, and so is what the sum rounds off.
+        along[i / 2] += p * (dp[n][i] - mine.delta);
+        mass[i / 2] += p;
+      }
+    }
+  }
+  wait_for_copies();
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const float left = warp_sum<4>(along[r]);
+    const float whole = warp_sum<4>(mass[r]);
+    if (lane() % 4 == 0 && row_of(r) < at.count && whole > 0) {
+      a.scratch[at.place(s) + row_of(r)] = row[r].delta + left / whole;
+    }
+  }
+}
+
 /// dq = factor·Σ_j ds_ij·k_j, and each row's share in the gradient of its head's factor.
 template <int kWidth, bool kCapped>
 __global__ void __launch_bounds__(kThreads) query_kernel(AttentionBackward<Bf16> a, bool packed) {
@@ -156,6 +217,15 @@ void mma_attention(const AttentionBackward<Bf16>& a) {
   const bool packed = heads_pack(s, a.q, a.k, a.v, a.dout, a.dq, a.dk, a.dv);
   mma::with_kind(s, [&](auto width, auto is_capped) {
     const std::size_t row_bytes = sizeof(Bf16) * mma::stride_of(width);
+    if (a.dhead_factor != nullptr) {
+      launch_tiles("attention's gradient: rows",
+                   s.batch * s.heads * ((s.queries + mma::kRows - 1) / mma::kRows),
+                   mma::kThreads,
+                   2 * (mma::kRows + mma::kKeys) * row_bytes,
+                   mma::delta_kernel<width, is_capped>,
+                   a,
+                   packed);
+    }
     if (a.dq || a.dhead_factor != nullptr) {
       launch_tiles("attention's gradient: queries",
                    s.batch * s.heads * ((s.queries + mma::kRows - 1) / mma::kRows),

@@ -27,13 +27,6 @@ __device__ inline auto load_packs(Index r,
   return Packs<Value, N, 1 + sizeof...(More)>{{load(first), load(more)...}};
 }
 
-/// The numbers of a pack in type C.
-template <class C, class T, int N>
-__device__ inline void unpack(const Pack<T, N>& pack, C (&to)[N]) {
-#pragma unroll
-  for (int i = 0; i < N; ++i) to[i] = read<C>(pack.at[i]);
-}
-
 /// to[i] = mult · gains[c + i], with gains 1 where absent.
 template <int N, class C, class P>
 __device__ inline void read_factors(const P* gains, Index c, double mult, C (&to)[N]) {

@@ -32,9 +32,10 @@ __global__ void forward_kernel(GatedForward<T> a) {
 }
 
 // kSums: ds_u or ds_v is wanted. Both leave out their constant factor until the chunks are added.
-// Two blocks must fit a multiprocessor: six registers more than that, and only one would.
+// Two blocks must fit a multiprocessor, three where there are no sums: a few registers more than
+// that, and one less would.
 template <class T, int N, Activation kAct, bool kSums>
-__global__ void __launch_bounds__(kColumnLanes* kColumnWarps, 2)
+__global__ void __launch_bounds__(kColumnLanes* kColumnWarps, kSums ? 2 : 3)
     backward_kernel(GatedBackward<T> a, Index chunk_rows) {
   using C = Math<T>;
   const Index c = own_column<N>();

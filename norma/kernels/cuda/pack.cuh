@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "norma/base/into.h"
@@ -68,19 +69,50 @@ template <class T, int N>
 __device__ inline void store_pack(T* to, const Pack<T, N>& pack) {
   *reinterpret_cast<Pack<T, N>*>(to) = pack;
 }
-/// The numbers of N neighbours in type C.
-template <int N, class C, class T>
-__device__ inline void read_pack(T* from, C (&to)[N]) {
-  const auto pack = load_pack<N>(from);
+/// The numbers of a pack in type C.
+template <class C, class T, int N>
+__device__ inline void unpack(const Pack<T, N>& pack, C (&to)[N]) {
 #pragma unroll
   for (int i = 0; i < N; ++i) to[i] = read<C>(pack.at[i]);
 }
+// Two bf16 to a register: left to itself the compiler gives each its own, and spends twice the
+// instructions on it.
+template <int N>
+__device__ inline void unpack(const Pack<Bf16, N>& pack, float (&to)[N]) requires(N % 2 == 0) {
+  unsigned words[N / 2];
+  memcpy(words, &pack, sizeof words);
+#pragma unroll
+  for (int i = 0; i < N / 2; ++i) {
+    to[2 * i] = __uint_as_float(words[i] << 16);
+    to[2 * i + 1] = __uint_as_float(words[i] & 0xFFFF0000U);
+  }
+}
+/// The way back, rounded.
+template <class T, class C, int N>
+__device__ inline Pack<T, N> pack_of(const C (&values)[N]) {
+  Pack<T, N> pack;
+  if constexpr (std::is_same_v<T, Bf16> && std::is_same_v<C, float> && N % 2 == 0) {
+    __nv_bfloat162 pairs[N / 2];
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) {
+      pairs[i] = __floats2bfloat162_rn(values[2 * i], values[2 * i + 1]);
+    }
+    memcpy(&pack, pairs, sizeof pack);
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) write(pack.at[i], values[i]);
+  }
+  return pack;
+}
+
+/// The numbers of N neighbours in type C.
+template <int N, class C, class T>
+__device__ inline void read_pack(T* from, C (&to)[N]) {
+  unpack(load_pack<N>(from), to);
+}
 template <int N, class C, class T>
 __device__ inline void write_pack(T* to, const C (&values)[N]) {
-  Pack<T, N> pack;
-#pragma unroll
-  for (int i = 0; i < N; ++i) write(pack.at[i], values[i]);
-  store_pack(to, pack);
+  store_pack(to, pack_of<T>(values));
 }
 template <int N, class C, class T>
 __device__ inline void put_pack(T* to, const C (&values)[N], Into into) {
