@@ -40,7 +40,7 @@ norma_cxx_options(${NORMA_ARCH_FLAGS})
 # Kernels are kept small in the file (an eighth): they are unpacked when they are first used.
 # What is not called from there may hold OpenMP's pragmas. 554: a conversion of Rows<const T> to itself is never called, which is the intent.
 target_compile_options(norma_flags INTERFACE
-                       "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-diag-suppress=554;-lineinfo;--compress-mode=size;-Xcompiler=-Wall,-Wextra,-Wno-unknown-pragmas,-fno-math-errno>")
+                       "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-diag-suppress=554;--compress-mode=size;-Xcompiler=-Wall,-Wextra,-Wno-unknown-pragmas,-fno-math-errno>")
 set(CMAKE_CUDA_FLAGS_RELWITHDEBINFO "-O3 -DNDEBUG")
 
 # Messages name a file as norma/ops/x.cpp wherever the tree lies.

@@ -23,7 +23,7 @@ function(norma_room name)
   list(TRANSFORM ROOM_NEEDS PREPEND norma_)
 
   if(sources)
-    add_library(norma_${name} STATIC ${sources})
+    add_library(norma_${name} ${sources})
     target_include_directories(norma_${name} PUBLIC ${PROJECT_SOURCE_DIR})
     target_link_libraries(norma_${name}
                           PUBLIC ${ROOM_NEEDS}

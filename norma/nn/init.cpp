@@ -1,5 +1,6 @@
 #include "norma/nn/init.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string_view>
 
@@ -76,8 +77,7 @@ std::uint64_t hash_of(std::string_view name) {  // FNV-1a
 }
 
 /// A normal that is drawn again, from positions of its own, until it lies within the cut.
-double cut_normal(RandomKey key, std::uint64_t at, double cut) {
-  double value = normal_at(key, at);
+double cut_normal(double value, RandomKey key, std::uint64_t at, double cut) {
   for (std::uint64_t again = 1; cut > 0 && std::abs(value) > cut; ++again) {
     value = normal_at({key.seed + again, key.stream}, at);
   }
@@ -85,15 +85,24 @@ double cut_normal(RandomKey key, std::uint64_t at, double cut) {
 }
 
 void draw_matrix(const Tensor& value, const Draw& draw, RandomKey key) {
-  const Index cols = value.shape.cols();
+  const Index count = value.count();
+  const Tensor all = value.reshaped({count});
+  if (draw.bound > 0) {
 #pragma omp parallel for schedule(static)
-  for (Index r = 0; r < value.shape.rows(); ++r) {
-    for (Index c = 0; c < cols; ++c) {
-      const auto at = static_cast<std::uint64_t>(r * cols + c);
-      const double drawn = draw.bound > 0
-                               ? draw.bound * (2.0 * uniform_of(random_word(key, at)) - 1)
-                               : draw.std * cut_normal(key, at, draw.cut);
-      set_value(value, r, c, drawn);
+    for (Index i = 0; i < count; ++i) {
+      const float uniform = uniform_of(random_word(key, static_cast<std::uint64_t>(i)));
+      set_value(all, 0, i, draw.bound * (2.0 * uniform - 1));
+    }
+    return;
+  }
+  // Normals come in pairs, and the logarithm and the angle of a pair are what costs.
+#pragma omp parallel for schedule(static)
+  for (Index first = 0; first < count; first += 2) {
+    const auto pair = normal_pair(key, static_cast<std::uint64_t>(first / 2));
+    for (Index i = first; i < std::min(first + 2, count); ++i) {
+      const double drawn = cut_normal(
+          pair[static_cast<std::size_t>(i - first)], key, static_cast<std::uint64_t>(i), draw.cut);
+      set_value(all, 0, i, draw.std * drawn);
     }
   }
 }
@@ -117,12 +126,11 @@ void set_to_row_lengths(const Tensor& magnitude, const Tensor& weight) {
   }
 }
 
-/// f(the tensor, on the host); what it wrote goes back at once.
+/// f(memory of the host) sets the whole tensor.
 template <class F>
-void on_host(const Tensor& tensor, F&& f) {
+void set_from_host(const Tensor& tensor, F&& f) {
   if (tensor.device.kind == DeviceKind::cpu) return f(tensor);
   const OwnedTensor home(tensor.shape, tensor.dtype);
-  copy(tensor, home.tensor);
   f(home.tensor);
   copy(home.tensor, tensor);
 }
@@ -134,17 +142,16 @@ void init_params(ParamStore& params, const InitSpec& spec) {
     if (param.shape.rank() == 1 && !is_table(param.tags.kind)) {
       fill(params.value(param), param.start);
     } else {
-      on_host(params.value(param), [&](const Tensor& value) {
+      set_from_host(params.value(param), [&](const Tensor& value) {
         draw_matrix(value, draw_of(param, spec), {spec.seed, hash_of(param.name)});
       });
     }
   }
   for (const Param& param : params.params()) {
     if (param.tags.kind != ParamClass::magnitude) continue;
-    on_host(params.value(matrix_of(params, param)), [&](const Tensor& weight) {
-      on_host(params.value(param),
-              [&](const Tensor& magnitude) { set_to_row_lengths(magnitude, weight); });
-    });
+    const OwnedTensor weight = host_copy(params.value(matrix_of(params, param)));
+    set_from_host(params.value(param),
+                  [&](const Tensor& magnitude) { set_to_row_lengths(magnitude, weight.tensor); });
   }
   params.refresh_copies();
 }
