@@ -25,23 +25,33 @@ __device__ void read_factors(const A& a, Index at, int c, C (&first)[N], C (&sec
   }
 }
 
+// Blocks that fit a multiprocessor, where heads are held in packs.
+template <class Team, int kPacked>
+constexpr int kTeamBlocks = Team::kThreads > 256 ? kPacked : 2;
+
 template <bool kHalf, class T, class Team>
-__global__ void __launch_bounds__(Team::kThreads, 2)
+__global__ void __launch_bounds__(Team::kThreads, kTeamBlocks<Team, 3>)
     forward_kernel(QkRopeForward<T> a, RowWalk walk) {
   using C = Math<T>;
   constexpr int N = Team::N;
   const Index pairs = a.factors.pairs;
   Team team(walk);
-  walk_rows(team, walk, [&](Index r, Index g) {
+  using Heads = HeldPairs<kHalf, Team, const T>;
+  const auto load = [&](Index r, Index g) {
+    return Heads(team, a.x.row(r) + g * 2 * pairs, pairs);
+  };
+  walk_ahead(team, walk, load, [&](Index r, Index g, Heads& x) {
     const Index at = g * 2 * pairs;
     const Index angles = factors_of(a.factors, r);
-    HeldPairs<kHalf, Team, const T> x(team, a.x.row(r) + at, pairs);
     C sums[1] = {};
+    // A rotation keeps lengths, up to the rounding of its factors; f32 counts that as well.
+    const bool turned = a.scaling.after_rope &&
+                        (std::is_same_v<T, float> || a.factors.layout == RopeLayout::nvidia_defect);
     team.each([&](int p, int c) {
       C v0[N];
       C v1[N];
       x.get(p, c, v0, v1);
-      if (a.scaling.after_rope) Turn<N, C>(a.factors, angles + c)(false, v0, v1);
+      if (turned) Turn<N, C>(a.factors, angles + c)(false, v0, v1);
 #pragma unroll
       for (int i = 0; i < N; ++i) sums[0] += v0[i] * v0[i] + v1[i] * v1[i];
     });
@@ -73,10 +83,8 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
 }
 
 template <bool kHalf, class T, class Team>
-__global__ void __launch_bounds__(Team::kThreads, 2) backward_kernel(QkRopeBackward<T> a,
-                                                                     RowWalk walk,
-                                                                     SumsOf<Wide<T>> firsts,
-                                                                     SumsOf<Wide<T>> seconds) {
+__global__ void __launch_bounds__(Team::kThreads, kTeamBlocks<Team, 2>) backward_kernel(
+    QkRopeBackward<T> a, RowWalk walk, SumsOf<Wide<T>> firsts, SumsOf<Wide<T>> seconds) {
   using C = Math<T>;
   constexpr int N = Team::N;
   const Index pairs = a.factors.pairs;
@@ -84,11 +92,19 @@ __global__ void __launch_bounds__(Team::kThreads, 2) backward_kernel(QkRopeBackw
   Team team(walk);
   const SumsOf<Wide<T>> to[2] = {firsts, seconds};
   ColumnSums<2, Team, C, Wide<T>> dgain(team, walk, to);
-  walk_rows(team, walk, [&](Index r, Index g) {
+  using Heads = HeldPairs<kHalf, Team, const T>;
+  struct Loaded {
+    Heads x;
+    Heads dy;
+  };
+  const auto load = [&](Index r, Index g) {
+    const Index at = g * 2 * pairs;
+    return Loaded{Heads(team, a.x.row(r) + at, pairs), Heads(team, a.dy.row(r) + at, pairs)};
+  };
+  walk_ahead(team, walk, load, [&](Index r, Index g, Loaded& held) {
+    auto& [x, dy] = held;
     const Index at = g * 2 * pairs;
     const Index angles = factors_of(a.factors, r);
-    HeldPairs<kHalf, Team, const T> x(team, a.x.row(r) + at, pairs);
-    HeldPairs<kHalf, Team, const T> dy(team, a.dy.row(r) + at, pairs);
     const C rstd = read<C>(a.rstd[r * walk.groups + g]);
     const C mult = static_cast<C>(a.scaling.gain_mult) * rstd;
     C sums[1] = {};
@@ -156,18 +172,19 @@ __global__ void __launch_bounds__(Team::kThreads, 2) backward_kernel(QkRopeBackw
 /// f(std::bool_constant<half>{}, std::type_identity<Team>{}) with a team for the pairs of a head.
 template <class T, class F>
 void with_pair_team(const RopeFactors<T>& factors, bool fit, F&& f) {
-  constexpr int N = kPack<T>;
-  constexpr int kThreads = 256;  // a thread holds two packs of each row
+  constexpr int N = 4;  // pairs: their angles, gains and sums fill the registers of a thread
+  constexpr bool kFew = std::is_same_v<T, float>;  // the mode for comparisons: few kernels
+  constexpr int kThreads = kFew ? 256 : 384;       // rows of 12 or 16 heads of 64 fit as wholes
   const Index pairs = factors.pairs;
   const bool packed =
       fit && pairs % N == 0 && row_packs(factors.cosine, N) && row_packs(factors.sine, N);
   const auto with = [&](auto half) {
-    if (packed && pairs <= 16 * N) {
-      if constexpr (N == 8) {  // f32 is the mode for comparisons: few kernels
-        if (pairs <= 4 * N) return f(half, std::type_identity<RowTeam<4, 1, N, kThreads>>{});
+    if (packed && pairs <= 32 * N) {
+      if constexpr (!kFew) {
         if (pairs <= 8 * N) return f(half, std::type_identity<RowTeam<8, 1, N, kThreads>>{});
+        if (pairs <= 16 * N) return f(half, std::type_identity<RowTeam<16, 1, N, kThreads>>{});
       }
-      return f(half, std::type_identity<RowTeam<16, 1, N, kThreads>>{});
+      return f(half, std::type_identity<RowTeam<32, 1, N, kThreads>>{});
     }
     if (pairs <= 64) return f(half, std::type_identity<RowTeam<32, 2, 1>>{});
     return f(half, std::type_identity<RowTeam<256, 0, 1>>{});

@@ -54,6 +54,10 @@ struct PairPlaces {
   }
 };
 
+/// Four interleaved pairs of bf16 are one access.
+template <bool kHalf, class V, int N>
+inline constexpr bool kJoined = !kHalf && N == 4 && std::is_same_v<std::remove_const_t<V>, Bf16>;
+
 /// A head in the registers of its team.
 template <bool kHalf, class Team, class T>
 struct HeldPairs {
@@ -61,6 +65,7 @@ struct HeldPairs {
   using Part = Neighbours<std::remove_const_t<T>, N>;
   Part low[Team::kPacks > 0 ? Team::kPacks : 1];
   Part high[Team::kPacks > 0 ? Team::kPacks : 1];
+  Neighbours<std::remove_const_t<T>, 2 * N> whole;  // instead of both, where they are joined
   PairPlaces<kHalf> places;
   T* at;
 
@@ -72,13 +77,27 @@ struct HeldPairs {
   template <class C>
   __device__ void get(int p, int c, C (&first)[N], C (&second)[N]) {
     if constexpr (Team::kPacks == 0) load(0, c);
-    C a[N];
-    C b[N];
-    low[p].get(a);
-    high[p].get(b);
-    places.part(a, b, first, second);
+    if constexpr (kJoined<kHalf, T, N>) {
+      C all[2 * N];
+      whole.get(all);
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        first[i] = all[2 * i];
+        second[i] = all[2 * i + 1];
+      }
+    } else {
+      C a[N];
+      C b[N];
+      low[p].get(a);
+      high[p].get(b);
+      places.part(a, b, first, second);
+    }
   }
   __device__ void load(int p, int c) {
+    if constexpr (kJoined<kHalf, T, N>) {
+      static_assert(Team::kPacks == 1);
+      return whole.load(at + places.low(c));
+    }
     low[p].load(at + places.low(c));
     high[p].load(at + places.template high<N>(c));
   }
@@ -98,6 +117,15 @@ template <bool kHalf, int N, class C, class V>
 __device__ inline void put_pairs(
     V* to, Index pairs, int c, const C (&first)[N], const C (&second)[N], Into into) {
   const PairPlaces<kHalf> places{pairs};
+  if constexpr (kJoined<kHalf, V, N>) {
+    C all[2 * N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      all[2 * i] = first[i];
+      all[2 * i + 1] = second[i];
+    }
+    return put_row(to + places.low(c), all, into);
+  }
   C low[N];
   C high[N];
   places.join(first, second, low, high);
@@ -131,18 +159,23 @@ struct Turn {
   }
   /// R, or Rᵀ: the map of `turned` in kernels/rope.h.
   __device__ void operator()(bool transposed, C (&first)[N], C (&second)[N]) const {
+    if (defect) return turn_defect(transposed, first, second);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       const C x0 = first[i];
       const C x1 = second[i];
       const C s = transposed ? -sine[i] : sine[i];
-      if (defect) {
-        first[i] = transposed ? sine[i] * x1 : -cosine[i] * x1;
-        second[i] = transposed ? -cosine[i] * x0 : sine[i] * x0;
-      } else {
-        first[i] = cosine[i] * x0 - s * x1;
-        second[i] = cosine[i] * x1 + s * x0;
-      }
+      first[i] = cosine[i] * x0 - s * x1;
+      second[i] = cosine[i] * x1 + s * x0;
+    }
+  }
+  __device__ void turn_defect(bool transposed, C (&first)[N], C (&second)[N]) const {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const C x0 = first[i];
+      const C x1 = second[i];
+      first[i] = transposed ? sine[i] * x1 : -cosine[i] * x1;
+      second[i] = transposed ? -cosine[i] * x0 : sine[i] * x0;
     }
   }
 };

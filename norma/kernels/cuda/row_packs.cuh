@@ -70,6 +70,24 @@ struct Neighbours<Bf16, 8> {
   }
 };
 
+template <>
+struct Neighbours<Bf16, 4> {
+  uint2 raw;
+
+  __device__ void load(const Bf16* from) { raw = *reinterpret_cast<const uint2*>(from); }
+  __device__ void store(Bf16* to) const { *reinterpret_cast<uint2*>(to) = raw; }
+  __device__ void get(float (&to)[4]) const {
+    to[0] = __uint_as_float(raw.x << 16);
+    to[1] = __uint_as_float(raw.x & 0xFFFF0000U);
+    to[2] = __uint_as_float(raw.y << 16);
+    to[3] = __uint_as_float(raw.y & 0xFFFF0000U);
+  }
+  __device__ void set(const float (&from)[4]) {
+    using Eight = Neighbours<Bf16, 8>;
+    raw = {Eight::both(from[0], from[1]), Eight::both(from[2], from[3])};
+  }
+};
+
 /// The numbers of N neighbours, such as gains, in type C.
 template <int N, class C, class V>
 __device__ inline void read_row(const V* from, C (&to)[N]) {

@@ -123,4 +123,34 @@ __device__ void walk_rows(Team& team, const RowWalk& walk, F&& f) {
   }
 }
 
+/// use(r, g, load(r, g)) for all rows r of the block's chunk and groups g; the next row is loaded
+/// before one is used. load looks at team.on. For kernels whose
+/// threads hold few bytes of a row: they keep the memory busy while they compute.
+template <class Team, class Load, class Use>
+__device__ void walk_ahead(Team& team, const RowWalk& walk, Load&& load, Use&& use) {
+  const int across = team.index % walk.beside;
+  const int down = team.index / walk.beside;
+  const Index begin = static_cast<Index>(blockIdx.x) * walk.chunk_rows;
+  const Index end = begin + walk.chunk_rows < walk.rows ? begin + walk.chunk_rows : walk.rows;
+  for (int slice = static_cast<int>(blockIdx.y); slice < walk.slices;
+       slice += static_cast<int>(gridDim.y)) {
+    const int wanted = slice * walk.beside + across;
+    // The team's row of the round that starts at base; some row that exists if it has none.
+    const auto turn_to = [&](Index base) {
+      team.on = down < walk.at_once && base + down < end && wanted < walk.groups;
+      return team.on ? base + down : begin;
+    };
+    const Index g = wanted < walk.groups ? wanted : slice * walk.beside;
+    Index r = turn_to(begin);
+    auto here = load(r, g);
+    for (Index base = begin; base < end; base += walk.at_once) {
+      const Index next_r = turn_to(base + walk.at_once);
+      const auto next = load(next_r, g);
+      r = turn_to(base);
+      use(r, g, here);
+      here = next;
+    }
+  }
+}
+
 }  // namespace norma::kernels
