@@ -130,6 +130,7 @@ class Tape {
   void forget(Var v);
   /// Whether values that are cheap to make again are made again in backward rather than kept.
   void set_remaking(bool on) { remaking_ = on; }
+  bool remaking() const { return remaking_; }
   /// The same for an op that may watch leaves inside (recompute): kept whenever the tape records.
   template <class Rule>
   void record_always(std::string_view op,

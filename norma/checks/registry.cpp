@@ -9,6 +9,7 @@ namespace norma::checks {
 const std::vector<OpCheck>& registry() {
   static const std::vector<OpCheck> kList = {
       linear_check(),
+      mlp_check(),
       attention_check(),
       cross_entropy_check(),
       head_loss_check(),

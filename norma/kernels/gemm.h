@@ -2,12 +2,22 @@
 // absent).
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "norma/base/types.h"
 #include "norma/kernels/exec.h"
 
 namespace norma::kernels {
+
+/// What a product does with its result before it stores it. Cuda with bf16 alone, and with sizes
+/// that are multiples of kEpilogueMultiple.
+enum class Epilogue : std::uint8_t {
+  none,
+  gelu,          // C = gelu_tanh(product), and the product goes to `inner`
+  gelu_gradient  // C = product · gelu_tanh'(inner)
+};
+inline constexpr Index kEpilogueMultiple = 16;
 
 /// C (m, n) = alpha·op(A) (m, k) · op(B) (k, n) + beta·C. beta = 0 does not read C.
 /// On Cpu the product is cut into tiles that depend on its size alone, so the bits do not depend on
@@ -28,6 +38,8 @@ struct Gemm {
   Index ldc = 0;
   double alpha = 1;
   double beta = 0;
+  Epilogue epilogue = Epilogue::none;
+  T* inner = nullptr;  // (m, n), rows ldc apart, where there is an epilogue
 };
 template <class T>
 void run(Ref, const Gemm<T>& g);

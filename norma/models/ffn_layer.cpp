@@ -5,6 +5,7 @@
 #include "norma/ops/activation.h"
 #include "norma/ops/column_gain.h"
 #include "norma/ops/gated.h"
+#include "norma/ops/mlp.h"
 #include "norma/tensor/plain.h"
 
 namespace norma {
@@ -105,6 +106,11 @@ Var FfnLayer::plain_activation(Tape& tape, Var x) const {
 
 Var FfnLayer::apply(Tape& tape, Var x, const Pass& pass) const {
   const bool gate = is_gated(kind_);
+  const bool plain = !gate && !inner_ && s_u_.handle == kNoParam && up_scale_ == 1;
+  if (plain && !up_.has_bias() && !down_.has_bias()) {
+    const Var y = mlp(x, up_.weight(tape), down_.weight(tape), activation_of(kind_));
+    return times(tape, y, inner_scale_ * down_scale_, one_);
+  }
   Var z = gate ? gated_activation(tape, x) : plain_activation(tape, x);
   // A gated activation is linear in u, so the factor of u can wait; without a norm in between, both
   // can wait for that of the result.

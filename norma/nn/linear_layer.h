@@ -28,6 +28,7 @@ class LinearLayer {
   Var apply(Tape& tape, Var x) const;
   /// What a layer of one part without a bias multiplies by.
   Var weight(Tape& tape) const { return weight(tape, groups_.front()); }
+  bool has_bias() const { return groups_.front().has_bias; }
 
  private:
   /// Parts that are multiplied as one matrix: same constraint, all or none with a bias.

@@ -26,6 +26,7 @@ OpCheck layer_norm_check();
 OpCheck lerp_check();
 OpCheck linear_check();
 OpCheck mean_pool_check();
+OpCheck mlp_check();
 OpCheck multiply_check();
 OpCheck patchify_check();
 OpCheck prepend_token_check();

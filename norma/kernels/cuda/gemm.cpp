@@ -50,6 +50,12 @@ Owned<cublasLtMatrixLayoutOpaque_t> layout(cudaDataType_t type, Index rows, Inde
   return Owned<cublasLtMatrixLayoutOpaque_t>(made);
 }
 
+template <class V>
+void describe(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t what, V value) {
+  check(cublasLtMatmulDescSetAttribute(product, what, &value, sizeof value),
+        "describing a product");
+}
+
 /// One shape, ready to be multiplied.
 struct Plan {
   Owned<cublasLtMatmulDescOpaque_t> product;
@@ -80,6 +86,9 @@ cublasStatus_t multiply(const Plan& plan,
                         Result* c,
                         float beta) {
   const auto alpha = static_cast<float>(g.alpha);
+  if (g.epilogue != Epilogue::none) {
+    describe(plan.product.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.inner);
+  }
   return cublasLtMatmul(library().handle,
                         plan.product.get(),
                         &alpha,
@@ -200,6 +209,7 @@ std::string name_of_product(const Gemm<T, Result>& g) {
   std::string name = say("product|", device::info().name, "|cublasLt ", cublasLtGetVersion(), "|");
   name += say(name_of(kDTypeOf<T>), ">", name_of(kDTypeOf<Result>), "|");
   name += say(g.trans_a ? "t" : "n", g.trans_b ? "t" : "n");
+  if (g.epilogue != Epilogue::none) name += g.epilogue == Epilogue::gelu ? " gelu" : " dgelu";
   for (const Index size : {g.m, g.n, g.k, g.lda, g.ldb, g.ldc}) name += say(" ", size);
   for (const void* place : {static_cast<const void*>(g.a),
                             static_cast<const void*>(g.b),
@@ -233,13 +243,16 @@ Plan make_plan(const Gemm<T, Result>& g) {
   // f32 stays f32: TF32 would keep ten bits.
   check(cublasLtMatmulDescCreate(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
   plan.product.reset(made);
-  const cublasOperation_t op_a = g.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-  const cublasOperation_t op_b = g.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
   // The library's A is our B.
-  check(cublasLtMatmulDescSetAttribute(made, CUBLASLT_MATMUL_DESC_TRANSA, &op_b, sizeof op_b),
-        "describing a product");
-  check(cublasLtMatmulDescSetAttribute(made, CUBLASLT_MATMUL_DESC_TRANSB, &op_a, sizeof op_a),
-        "describing a product");
+  describe(made, CUBLASLT_MATMUL_DESC_TRANSA, g.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  describe(made, CUBLASLT_MATMUL_DESC_TRANSB, g.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  if (g.epilogue != Epilogue::none) {
+    describe(made,
+             CUBLASLT_MATMUL_DESC_EPILOGUE,
+             g.epilogue == Epilogue::gelu ? CUBLASLT_EPILOGUE_GELU_AUX : CUBLASLT_EPILOGUE_DGELU);
+    describe(made, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<std::int64_t>(g.ldc));
+    describe(made, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.inner);
+  }
   plan.a = layout(kCudaType<T>, g.trans_a ? g.m : g.k, g.trans_a ? g.k : g.m, g.lda);
   plan.b = layout(kCudaType<T>, g.trans_b ? g.k : g.n, g.trans_b ? g.n : g.k, g.ldb);
   plan.c = layout(kCudaType<Result>, g.n, g.m, g.ldc);
@@ -252,6 +265,7 @@ template <class T, class Result>
 const Plan& plan_of(const Gemm<T, Result>& g) {
   using Key = std::tuple<bool,
                          bool,
+                         Epilogue,
                          Index,
                          Index,
                          Index,
@@ -264,6 +278,7 @@ const Plan& plan_of(const Gemm<T, Result>& g) {
   static auto* const kPlans = new std::map<Key, Plan>;
   const Key key{g.trans_a,
                 g.trans_b,
+                g.epilogue,
                 g.m,
                 g.n,
                 g.k,

@@ -1,0 +1,17 @@
+// Two linear maps with an activation between them.
+#pragma once
+
+#include "norma/autograd/var.h"
+#include "norma/kernels/activation_kind.h"
+
+namespace norma {
+
+/// y = act(x·upᵀ)·downᵀ
+/// x (..., I) f32|f64|bf16    up (F, I)    down (O, F)    y (..., O)
+/// saves  x·upᵀ (..., F), and what act makes of it unless the tape makes cheap values again
+/// grads  dx, dup, ddown
+/// The same as linear(activation(linear(x, up), act), down). On a GPU in bf16 the activation
+/// gelu_tanh and its gradient are part of the products.
+Var mlp(Var x, Var up, Var down, Activation act);
+
+}  // namespace norma
