@@ -37,11 +37,9 @@ struct Plan {
   static constexpr int kBarriersAt =
       kNumbersAt + kStages * kNumbers * static_cast<int>(sizeof(float));
   static constexpr int kBytes = 1024 + kBarriersAt + 8 * (2 * kStages + 2);
-  // Whether a warpgroup's rows of a tile's two matrices are held in registers, where products read
-  // them without shared memory: as it is, that is busy for most of the time.
+  // Whether a warpgroup's rows of a tile of keys are held in registers, as those of queries always
+  // are: there products read them without shared memory, which is busy most of the time as it is.
   static constexpr bool kKeysHeld = kWidth == 64;
-  static constexpr bool kQueriesHeld = true;
-  static constexpr bool kDoutHeld = kWidth == 64;
 
   unsigned base;
   __device__ explicit Plan(const unsigned char* memory)

@@ -26,19 +26,14 @@ __device__ void queries_producer(const Maps& maps,
                                  const AttentionShape& s,
                                  const Walk& walk,
                                  const Plan<kWidth>& plan) {
-  constexpr int kStages = Plan<kWidth>::kStages;
-  constexpr bool kHeld = Plan<kWidth>::kQueriesHeld && Plan<kWidth>::kDoutHeld;
-  Place<kStages> place;
+  Place<Plan<kWidth>::kStages> place;
   unsigned own_phase = 0;
   for (Tiles at(walk); at.there(); at.next()) {
     const QueriesTile tile(s, at);
-    const int own_at = kHeld ? 0 : min(tile.blocks, kStages) - 1;  // as for keys
+    tile_copy::wait(plan.own_empty(), own_phase ^ 1U);
+    own_phase ^= 1U;
+    if (lane() == 0) copy_own(plan, &maps.q, &maps.dout, tile.h, tile.first, tile.b);
     for (int f = 0; f < tile.blocks; ++f) {
-      if (f == own_at) {
-        tile_copy::wait(plan.own_empty(), own_phase ^ 1U);
-        own_phase ^= 1U;
-        if (lane() == 0) copy_own(plan, &maps.q, &maps.dout, tile.h, tile.first, tile.b);
-      }
       tile_copy::wait(plan.empty(place.stage), place.phase ^ 1U);
       if (lane() == 0) {
         copy_block(plan, place.stage, &maps.k, &maps.v, tile.kv, f * kSide, tile.b);
@@ -99,7 +94,6 @@ __device__ void queries_consumer(const AttentionBackward<Bf16>& a,
                                  const Walk& walk,
                                  const Plan<kWidth>& plan,
                                  int warpgroup) {
-  constexpr bool kDoutHeld = Plan<kWidth>::kDoutHeld;
   const AttentionShape& shape = a.shape;
   const unsigned own_q = plan.own_near(warpgroup);
   const unsigned own_dout = plan.own_far(warpgroup);
@@ -130,10 +124,8 @@ __device__ void queries_consumer(const AttentionBackward<Bf16>& a,
     tile_copy::wait(plan.own_full(), own_phase);
     own_phase ^= 1U;
     load_left(own_q, q);
-    if constexpr (kDoutHeld) {
-      load_left(own_dout, dout);
-      release(plan.own_empty());
-    }
+    load_left(own_dout, dout);
+    release(plan.own_empty());
     float dq[kWidth / 2] = {};
     if (blocks > 0) {
       float s[kSide / 2];
@@ -145,7 +137,7 @@ __device__ void queries_consumer(const AttentionBackward<Bf16>& a,
       begin();
       multiply_rows<kWidth, true>(s, q, own_q, plan.near(place.stage));
       commit();
-      multiply_rows<kWidth, kDoutHeld>(dp, dout, own_dout, plan.far(place.stage));
+      multiply_rows<kWidth, true>(dp, dout, own_dout, plan.far(place.stage));
       commit();
       wait<1>();
       arrived(s);
@@ -178,7 +170,7 @@ __device__ void queries_consumer(const AttentionBackward<Bf16>& a,
         begin();
         add_product<kWidth>(dq, ds, plan.near(stage));
         if constexpr (more) {
-          multiply_rows<kWidth, kDoutHeld>(dp, dout, own_dout, plan.far(place.stage));
+          multiply_rows<kWidth, true>(dp, dout, own_dout, plan.far(place.stage));
         }
         commit();
       };
@@ -189,7 +181,6 @@ __device__ void queries_consumer(const AttentionBackward<Bf16>& a,
       used(ds);
       release(plan.empty(last));
     }
-    if constexpr (!kDoutHeld) release(plan.own_empty());
     for (int f = blocks; f < tile.blocks; ++f) {
       tile_copy::wait(plan.full(place.stage), place.phase);
       release(plan.empty(place.stage));
