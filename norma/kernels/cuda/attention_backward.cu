@@ -3,9 +3,9 @@
 // dv, where the query heads that share a key head follow each other): nothing is added by two
 // blocks, so the bits do not depend on who comes first.
 #include "norma/kernels/attention.h"
+#include "norma/kernels/cuda/attention_fastest.h"
 #include "norma/kernels/cuda/attention_mma.h"
 #include "norma/kernels/cuda/attention_tiles.cuh"
-#include "norma/kernels/cuda/cudnn_attention.h"
 
 namespace norma::kernels {
 
@@ -215,19 +215,20 @@ bool mma_passes(const AttentionBackward<Bf16>& a) {
 
 template <class T>
 void run(Cuda, const AttentionBackward<T>& a) {
-  if constexpr (std::is_same_v<T, Bf16>) {
-    if (cudnn_attention(a)) return;
-  }
   const AttentionShape& s = a.shape;
   const Index heads = s.batch * s.heads;
-  constexpr int kThreads = 256;
-  launch("attention's gradient: rows",
-         device::blocks_for(heads * s.queries, kThreads / 32),
-         kThreads,
-         0,
-         delta_kernel<T>,
-         a);
-  if (!mma_passes(a)) tile_passes(a);
+  bool done = false;
+  if constexpr (std::is_same_v<T, Bf16>) done = fastest_attention(a);
+  if (!done) {
+    constexpr int kThreads = 256;
+    launch("attention's gradient: rows",
+           device::blocks_for(heads * s.queries, kThreads / 32),
+           kThreads,
+           0,
+           delta_kernel<T>,
+           a);
+    if (!mma_passes(a)) tile_passes(a);
+  }
   if (a.dhead_factor == nullptr) return;
   launch("attention's gradient: factors",
          static_cast<unsigned>(heads),

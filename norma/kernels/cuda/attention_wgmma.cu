@@ -1,0 +1,124 @@
+// Attention's gradient on Hopper: dk and dv by tiles of keys, dq by tiles of queries, so that
+// nothing is added by two blocks and the bits do not depend on who comes first. That S and dP are
+// made twice, seven products instead of five, costs less than sums of dq in memory in a fixed
+// order.
+#include "norma/kernels/cuda/attention_wgmma.h"
+#include "norma/kernels/cuda/attention_wgmma_keys.cuh"
+#include "norma/kernels/cuda/attention_wgmma_queries.cuh"
+
+namespace norma::kernels {
+
+namespace wgmma {
+
+namespace {
+
+/// scratch (batch, heads, queries) = <dout, o>, kWidth / 8 lanes for each.
+template <int kWidth>
+__global__ void rows_kernel(const AttentionBackward<Bf16> a) {
+  constexpr int kLanes = kWidth / 8;
+  const AttentionShape& s = a.shape;
+  const Index count = s.batch * s.queries * s.heads;
+  const Index step = static_cast<Index>(gridDim.x) * (blockDim.x / kLanes);
+  const Index mine = threadIdx.x / kLanes;
+  for (Index first = static_cast<Index>(blockIdx.x) * (blockDim.x / kLanes); first < count;
+       first += step) {
+    const Index i = min(first + mine, count - 1);  // all lanes take part in the sums
+    const Index row = i / s.heads;
+    const Index h = i % s.heads;
+    const Index column = h * kWidth + threadIdx.x % kLanes * 8;
+    float o[8];
+    float dout[8];
+    read_pack(a.o.row(row) + column, o);
+    read_pack(a.dout.row(row) + column, dout);
+    float sum = 0;
+#pragma unroll
+    for (int c = 0; c < 8; ++c) sum = fmaf(o[c], dout[c], sum);
+    sum = warp_sum<kLanes>(sum);
+    if (threadIdx.x % kLanes == 0 && first + mine < count) {
+      a.scratch[(row / s.queries * s.heads + h) * s.queries + row % s.queries] = sum;
+    }
+  }
+}
+
+bool is_hopper() {
+  static const bool kIs = [] {
+    int device = 0;
+    int major = 0;
+    device::check(cudaGetDevice(&device), "asking for the GPU");
+    device::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+                  "asking the GPU for its kind");
+    return major == 9;
+  }();
+  return kIs;
+}
+
+/// As many blocks as fit at a time, or fewer where there is less to do.
+Index blocks_of(const Walk& walk) { return std::min<Index>(walk.items, device::multiprocessors()); }
+
+template <int kWidth>
+void passes(const AttentionBackward<Bf16>& a, const Maps& maps) {
+  const AttentionShape& s = a.shape;
+  constexpr int kRowThreads = 256;
+  launch("attention's gradient: rows",
+         device::blocks_for(s.batch * s.queries * s.heads, kRowThreads / (kWidth / 8)),
+         kRowThreads,
+         0,
+         rows_kernel<kWidth>,
+         a);
+  if (a.dk || a.dv) {
+    const Walk walk = walk_of(s.batch * s.kv_heads, s.keys, s.causal);
+    launch_tiles("attention's gradient: keys",
+                 blocks_of(walk),
+                 kThreads,
+                 Plan<kWidth>::kBytes,
+                 keys_kernel<kWidth>,
+                 maps,
+                 a,
+                 walk);
+  }
+  if (a.dq || a.dhead_factor != nullptr) {
+    const Walk walk = walk_of(s.batch * s.heads, s.queries, s.causal);
+    launch_tiles("attention's gradient: queries",
+                 blocks_of(walk),
+                 kThreads,
+                 Plan<kWidth>::kBytes,
+                 queries_kernel<kWidth>,
+                 maps,
+                 a,
+                 walk);
+  }
+}
+
+}  // namespace
+
+}  // namespace wgmma
+
+bool wgmma_attention(const AttentionBackward<Bf16>& a) {
+  const AttentionShape& s = a.shape;
+  const bool ruled = (s.head_width == 64 || s.head_width == 128) && s.softcap == 0 &&
+                     !s.log_length && s.lengths == nullptr && s.queries == s.keys &&
+                     s.keys == s.key_rows && s.queries > 0 && s.batch > 0;
+  // Tiles, rows and blocks are counted in 32 bits.
+  const bool counted = s.batch * s.queries < Index{1} << 30 &&
+                       s.batch * s.heads * (s.queries / wgmma::kTile + 1) < Index{1} << 30;
+  if (!ruled || !counted || !wgmma::is_hopper()) return false;
+  const auto fits = [&](const auto& rows) { return !rows || heads_pack(s, rows); };
+  if (!heads_pack(s, a.q, a.k, a.v, a.o, a.dout) || !fits(a.dq) || !fits(a.dk) || !fits(a.dv)) {
+    return false;
+  }
+  wgmma::Maps maps;
+  for (const auto& [rows, map] : {std::pair{a.q, &maps.q},
+                                  std::pair{a.k, &maps.k},
+                                  std::pair{a.v, &maps.v},
+                                  std::pair{a.dout, &maps.dout}}) {
+    if (!tile_copy::describe(rows, s.queries, s.batch, *map)) return false;
+  }
+  if (s.head_width == 64) {
+    wgmma::passes<64>(a, maps);
+  } else {
+    wgmma::passes<128>(a, maps);
+  }
+  return true;
+}
+
+}  // namespace norma::kernels

@@ -1,0 +1,238 @@
+// What the two kernels of attention's gradient on Hopper share. A block stays on its multiprocessor
+// and walks over tiles of 128 rows (of keys, or of queries), 64 for each of two warpgroups; a third
+// warpgroup has one warp that sends for what they need: the tile's own rows, which stay, and the
+// blocks of 64 rows of the other side, which pass through a ring of stages. Rows of a tile and of a
+// block begin at multiples of 64, so that a causal mask cuts only blocks on the diagonal, all of
+// them in the same way.
+#pragma once
+
+#include "norma/kernels/cuda/attention_rows.cuh"
+#include "norma/kernels/cuda/tile_copy.cuh"
+#include "norma/kernels/cuda/wgmma.cuh"
+
+namespace norma::kernels::wgmma {
+
+inline constexpr int kThreads = 3 * kWarpgroup;
+inline constexpr int kTile = 2 * kSide;
+inline constexpr int kConsumerWarps = 8;
+// A block begins with 168 for each of its threads; what the producer gives up, the others take. The
+// three must not exceed 3 * 168, or the block waits for ever.
+inline constexpr int kProducerRegisters = 24;
+inline constexpr int kConsumerRegisters = 240;
+
+struct Maps {
+  CUtensorMap q, k, v, dout;
+};
+
+/// Where things lie in shared memory, from a multiple of 1024 on. `near` and `far` are the two
+/// matrices of a side: q and dout, or k and v.
+template <int kWidth>
+struct Plan {
+  static constexpr int kStages = kWidth == 64 ? 6 : 4;
+  static constexpr int kRowsBytes = kWidth / kSide * kSquareBytes;  // 64 rows of one matrix
+  static constexpr int kStageBytes = 2 * kRowsBytes;
+  static constexpr int kOwnBytes = 4 * kRowsBytes;
+  static constexpr int kNumbers = 2 * kSide + 4;  // lse, delta, the factor and three to be aligned
+  static constexpr int kNumbersAt = kOwnBytes + kStages * kStageBytes;
+  static constexpr int kBarriersAt =
+      kNumbersAt + kStages * kNumbers * static_cast<int>(sizeof(float));
+  static constexpr int kBytes = 1024 + kBarriersAt + 8 * (2 * kStages + 2);
+  // Whether a warpgroup's rows of a tile of keys are held in registers, as those of queries always
+  // are: there products read them without shared memory, which is busy most of the time as it is.
+  static constexpr bool kKeysHeld = kWidth == 64;
+
+  unsigned base;
+  __device__ explicit Plan(const unsigned char* memory)
+      : base((tile_copy::shared_address(memory) + 1023) & ~1023U) {}
+  __device__ unsigned own_near(int warpgroup) const {
+    return base + static_cast<unsigned>(warpgroup * kRowsBytes);
+  }
+  __device__ unsigned own_far(int warpgroup) const { return own_near(2 + warpgroup); }
+  __device__ unsigned near(int stage) const {
+    return base + static_cast<unsigned>(kOwnBytes + stage * kStageBytes);
+  }
+  __device__ unsigned far(int stage) const { return near(stage) + kRowsBytes; }
+  /// In `memory`: this many floats for each stage.
+  __device__ float* numbers(unsigned char* memory, int stage) const {
+    unsigned char* aligned = memory + (base - tile_copy::shared_address(memory));
+    return reinterpret_cast<float*>(aligned + kNumbersAt) + stage * kNumbers;
+  }
+  __device__ unsigned full(int stage) const {
+    return base + static_cast<unsigned>(kBarriersAt + 8 * stage);
+  }
+  __device__ unsigned empty(int stage) const { return full(kStages + stage); }
+  __device__ unsigned own_full() const { return full(2 * kStages); }
+  __device__ unsigned own_empty() const { return full(2 * kStages + 1); }
+
+  /// By all threads, once.
+  __device__ void make_barriers() const {
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < kStages; ++i) {
+        tile_copy::make_barrier(full(i), 1);
+        tile_copy::make_barrier(empty(i), kConsumerWarps);
+      }
+      tile_copy::make_barrier(own_full(), 1);
+      tile_copy::make_barrier(own_empty(), kConsumerWarps);
+      tile_copy::publish_barriers();
+    }
+    __syncthreads();
+  }
+};
+
+/// The tiles of all heads. Under a causal mask a tile is taken together with the one that sees as
+/// much less as this one sees more, so that all blocks have the same to do.
+struct Walk {
+  int tiles;  // of a head
+  int parts;  // of a head: tiles, or pairs of them
+  int items;  // parts of all heads
+  bool paired;
+};
+inline Walk walk_of(Index heads, Index rows, bool causal) {
+  const Index tiles = (rows + kTile - 1) / kTile;
+  const Index parts = causal ? (tiles + 1) / 2 : tiles;
+  return {.tiles = static_cast<int>(tiles),
+          .parts = static_cast<int>(parts),
+          .items = static_cast<int>(heads * parts),
+          .paired = causal};
+}
+/// The tiles of one block, one after the other.
+class Tiles {
+ public:
+  __device__ explicit Tiles(const Walk& walk) : walk_(walk), item_(static_cast<int>(blockIdx.x)) {}
+  __device__ bool there() const { return item_ < walk_.items; }
+  __device__ int head() const { return item_ / walk_.parts; }
+  __device__ int tile() const {
+    const int part = item_ % walk_.parts;
+    return second_ ? walk_.tiles - 1 - part : part;
+  }
+  __device__ void next() {
+    const int part = item_ % walk_.parts;
+    second_ = !second_ && walk_.paired && walk_.tiles - 1 - part != part;
+    if (!second_) item_ += static_cast<int>(gridDim.x);
+  }
+
+ private:
+  Walk walk_;
+  int item_;
+  bool second_ = false;
+};
+
+/// A place in the ring of stages, and the phase of the stage's barriers there.
+template <int kStages>
+struct Place {
+  int stage = 0;
+  unsigned phase = 0;
+  __device__ void next() {
+    if (++stage < kStages) return;
+    stage = 0;
+    phase ^= 1U;
+  }
+};
+
+/// By all lanes of a consumer's warp: it has read everything that the barrier guards.
+__device__ inline void release(unsigned barrier) {
+  __syncwarp();
+  if (lane() == 0) tile_copy::arrive(barrier);
+}
+
+/// 64 rows of one head, kWidth wide.
+template <int kWidth>
+__device__ inline void copy_rows(
+    unsigned to, const CUtensorMap* from, int head, int row, int b, unsigned barrier) {
+#pragma unroll
+  for (int c = 0; c < kWidth / kSide; ++c) {
+    tile_copy::copy_box(to + static_cast<unsigned>(c * kSquareBytes),
+                        from,
+                        head * kWidth + c * kSide,
+                        row,
+                        b,
+                        barrier);
+  }
+}
+/// A tile's own rows of both matrices; by one lane.
+template <int kWidth>
+__device__ inline void copy_own(const Plan<kWidth>& plan,
+                                const CUtensorMap* near,
+                                const CUtensorMap* far,
+                                int head,
+                                int row,
+                                int b) {
+  tile_copy::arrive_expecting(plan.own_full(), Plan<kWidth>::kOwnBytes);
+#pragma unroll
+  for (int w = 0; w < 2; ++w) {
+    copy_rows<kWidth>(plan.own_near(w), near, head, row + w * kSide, b, plan.own_full());
+    copy_rows<kWidth>(plan.own_far(w), far, head, row + w * kSide, b, plan.own_full());
+  }
+}
+/// A block's rows of both matrices; by one lane.
+template <int kWidth>
+__device__ inline void copy_block(const Plan<kWidth>& plan,
+                                  int stage,
+                                  const CUtensorMap* near,
+                                  const CUtensorMap* far,
+                                  int head,
+                                  int row,
+                                  int b) {
+  tile_copy::arrive_expecting(plan.full(stage), Plan<kWidth>::kStageBytes);
+  copy_rows<kWidth>(plan.near(stage), near, head, row, b, plan.full(stage));
+  copy_rows<kWidth>(plan.far(stage), far, head, row, b, plan.full(stage));
+}
+
+/// out = own·blockᵀ: from registers where kHeld, else from shared memory.
+template <int kWidth, bool kHeld>
+__device__ inline void multiply_rows(float (&out)[kSide / 2],
+                                     const unsigned (&held)[kWidth / 16][4],
+                                     unsigned own,
+                                     unsigned block) {
+  const auto left = [&](int k) -> decltype(auto) {
+    if constexpr (kHeld) {
+      return (held[k]);
+    } else {
+      return rows_step(own, k);
+    }
+  };
+  multiply<false>(out, left(0), rows_step(block, 0));
+#pragma unroll
+  for (int k = 1; k < kWidth / 16; ++k) {
+    multiply_add<false>(out, left(k), rows_step(block, k));
+  }
+}
+/// out += left·block, left in registers.
+template <int kWidth>
+__device__ inline void add_product(float (&out)[kWidth / 2],
+                                   const unsigned (&left)[kSide / 16][4],
+                                   unsigned block) {
+#pragma unroll
+  for (int k = 0; k < kSide / 16; ++k) multiply_add<true>(out, left[k], turned_step(block, k));
+}
+
+/// Two to the power of x; 0 for -inf. The error is 2^-22 of the value.
+__device__ inline float exp2_of(float x) {
+  float y = 0;
+  asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(y) : "f"(x));
+  return y;
+}
+inline constexpr float kLog2E = 1.4426950408889634f;
+
+/// Sets or adds the warpgroup's rows [0, count), each times the factor.
+template <int kWidth>
+__device__ inline void store_rows(Rows<Bf16> to,
+                                  Index first,
+                                  int count,
+                                  int column,
+                                  Into into,
+                                  float factor,
+                                  const float (&values)[kWidth / 2]) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    if (row_of(r) >= count) continue;
+    Bf16* row = to.row(first + row_of(r)) + column;
+#pragma unroll
+    for (int n = 0; n < kWidth / 8; ++n) {
+      const float both[2] = {factor * values[4 * n + 2 * r], factor * values[4 * n + 2 * r + 1]};
+      put_pack(row + column_of(n), both, into);
+    }
+  }
+}
+
+}  // namespace norma::kernels::wgmma

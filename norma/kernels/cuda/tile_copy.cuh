@@ -1,0 +1,124 @@
+// Hopper's copy engine: boxes of a strided matrix travel to shared memory by themselves and tell a
+// barrier there how many bytes have come. A barrier counts arrivals and bytes; when both are
+// complete its phase (0, 1, 0, ...) is over, and whoever waits for that phase goes on.
+#pragma once
+
+#include <cstdint>
+
+#include <cuda.h>
+
+#include "norma/kernels/cuda/pack.cuh"
+
+namespace norma::kernels::tile_copy {
+
+__device__ inline unsigned shared_address(const void* at) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(at));
+}
+
+__device__ inline void make_barrier(unsigned barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(barrier), "r"(arrivals)
+               : "memory");
+}
+/// After the barriers are made, before the block's threads meet.
+__device__ inline void publish_barriers() {
+  asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
+}
+__device__ inline void arrive(unsigned barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(barrier) : "memory");
+}
+/// Arrives and says how many bytes copies will bring.
+__device__ inline void arrive_expecting(unsigned barrier, unsigned bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier), "r"(bytes)
+               : "memory");
+}
+__device__ inline bool is_over(unsigned barrier, unsigned phase) {
+  unsigned over = 0;
+  asm volatile(
+      "{\n.reg .pred p;\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, p;\n}\n"
+      : "=r"(over)
+      : "r"(barrier), "r"(phase)
+      : "memory");
+  return over != 0;
+}
+__device__ inline unsigned long long nanoseconds() {
+  unsigned long long now = 0;
+  asm volatile("mov.u64 %0, %%globaltimer;\n" : "=l"(now));
+  return now;
+}
+/// NORMA_BOUNDED_WAITS: a wait that lasts longer than a whole launch ends the launch with an error.
+__device__ inline void wait(unsigned barrier, unsigned phase) {
+#ifdef NORMA_BOUNDED_WAITS
+  if (is_over(barrier, phase)) return;
+  constexpr unsigned long long kLongest = 2'000'000'000;
+  const unsigned long long begin = nanoseconds();
+  while (!is_over(barrier, phase)) {
+    if (nanoseconds() - begin > kLongest) __trap();
+  }
+#else
+  while (!is_over(barrier, phase)) {
+  }
+#endif
+}
+
+/// The box at (column, row) of matrix `index`; what lies beyond the matrix comes as zeros.
+__device__ inline void copy_box(
+    unsigned to, const CUtensorMap* from, int column, int row, int index, unsigned barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %4}], [%5];\n" ::"r"(to),
+      "l"(from),
+      "r"(column),
+      "r"(row),
+      "r"(index),
+      "r"(barrier)
+      : "memory");
+}
+
+/// A matrix for the engine, in boxes of 64 by 64: `count` matrices of `rows` rows follow each
+/// other. False where the driver is too old or the matrix not aligned to 16 bytes.
+inline bool describe(Rows<const Bf16> all, Index rows, Index count, CUtensorMap& map) {
+  using Encode = CUresult (*)(CUtensorMap*,
+                              CUtensorMapDataType,
+                              cuuint32_t,
+                              void*,
+                              const cuuint64_t*,
+                              const cuuint64_t*,
+                              const cuuint32_t*,
+                              const cuuint32_t*,
+                              CUtensorMapInterleave,
+                              CUtensorMapSwizzle,
+                              CUtensorMapL2promotion,
+                              CUtensorMapFloatOOBfill);
+  static const auto kEncode = [] {  // the driver is not linked: a build needs no GPU
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult answer{};
+    const cudaError_t code = cudaGetDriverEntryPointByVersion(
+        "cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &answer);
+    const bool there = code == cudaSuccess && answer == cudaDriverEntryPointSuccess;
+    return there ? reinterpret_cast<Encode>(found) : nullptr;
+  }();
+  if (kEncode == nullptr) return false;
+  constexpr cuuint32_t kBox[3] = {64, 64, 1};
+  constexpr cuuint32_t kSteps[3] = {1, 1, 1};
+  const cuuint64_t sizes[3] = {static_cast<cuuint64_t>(all.cols),
+                               static_cast<cuuint64_t>(rows),
+                               static_cast<cuuint64_t>(count)};
+  const auto row_bytes = static_cast<cuuint64_t>(all.stride) * sizeof(Bf16);
+  const cuuint64_t strides[2] = {row_bytes, row_bytes * sizes[1]};
+  return kEncode(&map,
+                 CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+                 3,
+                 const_cast<Bf16*>(all.data),
+                 sizes,
+                 strides,
+                 kBox,
+                 kSteps,
+                 CU_TENSOR_MAP_INTERLEAVE_NONE,
+                 CU_TENSOR_MAP_SWIZZLE_128B,
+                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+}  // namespace norma::kernels::tile_copy
