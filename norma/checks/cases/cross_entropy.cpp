@@ -107,6 +107,7 @@ std::vector<Shape> sizes() {
   for (const Shape& size : row_sweep()) {
     if (size[1] > 2) list.push_back(size);
   }
+  list.push_back({3, 13328});  // on a GPU several blocks share such rows, the last has less to do
   return list;
 }
 

@@ -14,8 +14,10 @@ struct Parts {
   Var u, g, s_u, s_v;
 };
 
-/// u and g are column halves of one input, as a fused linear map gives them.
-Parts parts_of(std::span<const Var> in, bool has_s_u, bool has_s_v) {
+/// u and g are column halves of one input, as a fused linear map gives them, except in the plain
+/// variant: what it takes to bring their gradients together does not count as theirs.
+Parts parts_of(std::span<const Var> in, bool apart, bool has_s_u, bool has_s_v) {
+  if (apart) return {in[0], in[1], {}, {}};
   const Index half = in[0].shape().cols() / 2;
   const auto [u, g] = split_columns(in[0], {half, half});
   return {u, g, has_s_u ? in[1] : Var{}, has_s_v ? in[has_s_u ? 2 : 1] : Var{}};
@@ -29,7 +31,13 @@ Problem make(const Shape& size, const std::string& variant, Activation act) {
                           .v_mult = has_s_v ? 0.8 : 1,
                           .gate_scale = variant == "plain" ? 1.0 : 1.9};
   Problem problem;
-  problem.inputs = {{.name = "u | g", .shape = size.with_last(2 * size[1]), .role = Role::data}};
+  const bool apart = variant == "plain";
+  if (apart) {
+    problem.inputs = {{.name = "u", .shape = size, .role = Role::data},
+                      {.name = "g", .shape = size, .role = Role::data}};
+  } else {
+    problem.inputs = {{.name = "u | g", .shape = size.with_last(2 * size[1]), .role = Role::data}};
+  }
   if (has_s_u) {
     problem.inputs.push_back(
         {.name = "s_u", .shape = {size[1]}, .role = Role::gain, .center = 1, .spread = 0.3});
@@ -39,11 +47,11 @@ Problem make(const Shape& size, const std::string& variant, Activation act) {
         {.name = "s_v", .shape = {size[1]}, .role = Role::gain, .center = 1, .spread = 0.3});
   }
   problem.forward = [=](std::span<const Var> in) {
-    const Parts p = parts_of(in, has_s_u, has_s_v);
+    const Parts p = parts_of(in, apart, has_s_u, has_s_v);
     return std::vector{gated(p.u, p.g, p.s_u, p.s_v, spec)};
   };
   problem.composed = [=](std::span<const Var> in) {
-    const Parts p = parts_of(in, has_s_u, has_s_v);
+    const Parts p = parts_of(in, apart, has_s_u, has_s_v);
     const Var one = in[0].tape().output({1}, in[0].dtype());
     set_value(one.value(), 0, 0, 1);
     const Var up = p.s_u ? column_gain(p.u, p.s_u, {.mult = spec.u_mult}) : p.u;

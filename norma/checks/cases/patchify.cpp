@@ -20,7 +20,7 @@ Problem make(const Shape& size, const std::string& variant) {
 OpCheck patchify_check() {
   return {.op = "patchify",
           .kind = Kind::moves,
-          .variants = {"pixel", "patch4"},
+          .variants = {"patch4", "pixel"},
           .conditions = {Condition::huge, Condition::tiny},
           .sizes = {{1, 1, 4, 4}, {2, 3, 8, 12}, {3, 1, 4, 20}, {1, 3, 32, 32}},
           .condition_sizes = {{2, 3, 8, 12}},

@@ -7,8 +7,10 @@ namespace norma::kernels {
 
 namespace {
 
+// Rows of bf16 leave registers for more blocks, whose loads hide behind the sums of others.
 template <class T, class Team>
-__global__ void __launch_bounds__(Team::kThreads, 2)
+__global__ void __launch_bounds__(Team::kThreads,
+                                  std::is_same_v<T, Bf16>&& Team::kThreads == 256 ? 4 : 2)
     forward_kernel(LayerNormForward<T> a, RowWalk walk) {
   using C = Math<T>;
   constexpr int N = Team::N;
@@ -48,15 +50,26 @@ __global__ void __launch_bounds__(Team::kThreads, 2) backward_kernel(LayerNormBa
   Team team(walk);
   const SumsOf<Wide<T>> to[2] = {gain_sums, bias_sums};
   ColumnSums<2, Team, C, Wide<T>> over_rows(team, walk, to);
-  walk_rows(team, walk, [&](Index r, Index g) {
+  struct Loaded {
+    Held<Team, const T> x;
+    Held<Team, const T> dy;
+    C mean;
+    C shift;
+    C rstd;
+  };
+  const auto load = [&](Index r, Index g) {
     const Index at = g * a.group;
     const Index vector = r * walk.groups + g;
-    Held<Team, const T> x(team, a.x.row(r) + at);
-    Held<Team, const T> dy(team, a.dy.row(r) + at);
+    return Loaded{{team, a.x.row(r) + at},
+                  {team, a.dy.row(r) + at},
+                  read<C>(a.mean[vector]),
+                  read<C>(a.shift[vector]),
+                  read<C>(a.rstd[vector])};
+  };
+  walk_ahead(team, walk, load, [&](Index r, Index g, const Loaded& held) {
+    const auto& [x, dy, mean, shift, rstd] = held;
+    const Index at = g * a.group;
     Slot<Team, T> dx(team, a.dx, r, at, a.dx_into);
-    const C mean = read<C>(a.mean[vector]);
-    const C shift = read<C>(a.shift[vector]);
-    const C rstd = read<C>(a.rstd[vector]);
     C sums[2] = {};  // Σ dy·gain, Σ dy·gain·x̂
     team.each([&](int p, int c) {
       C v[N];
@@ -118,7 +131,7 @@ void run(Cuda, const LayerNormBackward<T>& a) {
       row_packs(a.x, N) && row_packs(a.dy, N) && row_packs(a.dx, N) && row_packs(a.gain, N);
   const GroupSums<Wide<T>> dgain(a.dgain, a.gain_partials, a.x.cols, a.group, a.gain_per_column);
   const GroupSums<Wide<T>> dbias(a.dbias, a.bias_partials, a.x.cols, a.group, a.gain_per_column);
-  with_team<T, 3>(a.group, fit, [&]<class Team>(std::type_identity<Team>) {
+  with_team<T, 1>(a.group, fit, [&]<class Team>(std::type_identity<Team>) {
     const RowWalk walk = row_walk<Team>(a.x.rows,
                                         a.x.cols / a.group,
                                         a.group,

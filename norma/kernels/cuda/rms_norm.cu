@@ -45,12 +45,20 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
   Team team(walk);
   const SumsOf<Wide<T>> to[1] = {partials};
   ColumnSums<1, Team, C, Wide<T>> dgain(team, walk, to);
-  walk_rows(team, walk, [&](Index r, Index g) {
+  struct Loaded {
+    Held<Team, const T> x;
+    Held<Team, const T> dy;
+    C rstd;
+  };
+  const auto load = [&](Index r, Index g) {
     const Index at = g * a.group;
-    Held<Team, const T> x(team, a.x.row(r) + at);
-    Held<Team, const T> dy(team, a.dy.row(r) + at);
+    return Loaded{
+        {team, a.x.row(r) + at}, {team, a.dy.row(r) + at}, read<C>(a.rstd[r * walk.groups + g])};
+  };
+  walk_ahead(team, walk, load, [&](Index r, Index g, const Loaded& held) {
+    const auto& [x, dy, rstd] = held;
+    const Index at = g * a.group;
     Slot<Team, T> dx(team, a.dx, r, at, a.dx_into);
-    const C rstd = read<C>(a.rstd[r * walk.groups + g]);
     C sums[1] = {};  // Σ dy·gain·x̂
     team.each([&](int p, int c) {
       C xhat[N];
@@ -104,7 +112,7 @@ void run(Cuda, const RmsNormBackward<T>& a) {
   const bool fit =
       row_packs(a.x, N) && row_packs(a.dy, N) && row_packs(a.dx, N) && row_packs(a.gain, N);
   const GroupSums<Wide<T>> dgain(a.dgain, a.partials, a.x.cols, a.group, a.gain_per_column);
-  with_team<T>(a.group, fit, [&]<class Team>(std::type_identity<Team>) {
+  with_team<T, 1>(a.group, fit, [&]<class Team>(std::type_identity<Team>) {
     const RowWalk walk = row_walk<Team>(a.x.rows, a.x.cols / a.group, a.group, dgain.over_rows());
     launch("the gradient of rms_norm",
            walk.grid,

@@ -55,10 +55,11 @@ RowWalk row_walk(Index rows, Index groups, Index width, OverRows sums = OverRows
 
 /// f(std::type_identity<Team>{}) with the team for groups of `width`, in packs of 16 bytes of T
 /// where `fit` says that all pointers and strides allow them. Kernels that hold many rows or sums
-/// per thread ask for at most 3 packs of each, while there are threads for it.
+/// per thread ask for at most 3 packs of each, while there are threads for it; those that load the
+/// next row ahead as well ask for 1.
 template <class T, int kMost = 4, class F>
 void with_team(Index width, bool fit, F&& f) {
-  static_assert(kMost == 3 || kMost == 4);
+  static_assert(kMost == 1 || kMost == 3 || kMost == 4);
   constexpr int N = kPack<T>;
   const auto with = [&]<int kSpan, int kPacks, int kN>() {
     f(std::type_identity<RowTeam<kSpan, kPacks, kN>>{});
@@ -77,13 +78,20 @@ void with_team(Index width, bool fit, F&& f) {
     if (packs <= 8) return with.template operator()<8, 1, N>();
     if (packs <= 16) return with.template operator()<16, 1, N>();
     if (packs <= 64) return with.template operator()<32, 2, N>();
-    if (packs <= 96) return with.template operator()<32, 3, N>();
-    if constexpr (kMost == 4) {
-      if (packs <= 128) return with.template operator()<32, 4, N>();
+    if constexpr (kMost == 1) {
+      constexpr int kThreads = 384;
+      if (packs <= 96) return f(std::type_identity<RowTeam<96, 1, N, kThreads>>{});
+      if (packs <= 128) return f(std::type_identity<RowTeam<128, 1, N, kThreads>>{});
+      if (packs <= 192) return f(std::type_identity<RowTeam<192, 1, N, kThreads>>{});
     } else {
-      if (packs <= 128) return with.template operator()<64, 2, N>();
+      if (packs <= 96) return with.template operator()<32, 3, N>();
+      if constexpr (kMost == 4) {
+        if (packs <= 128) return with.template operator()<32, 4, N>();
+      } else {
+        if (packs <= 128) return with.template operator()<64, 2, N>();
+      }
+      if (packs <= 192) return with.template operator()<64, 3, N>();
     }
-    if (packs <= 192) return with.template operator()<64, 3, N>();
     if (packs <= 256) return with.template operator()<128, 2, N>();
     if (packs <= 512) return with.template operator()<256, 2, N>();
   }
