@@ -22,16 +22,16 @@ __device__ inline Squashed<C> squashed(C u) {
   }
 }
 
-// Beside bf16: good to 1e-6 of the value and of the slope, one exp for both, no branch. Where the
-// functions are nearly linear their series takes over, since 1 − e would have few digits there.
+// Beside bf16: values good to 1e-6, one exp for value and slope, no branch. Where the functions are
+// nearly linear their series takes over, since 1 − e would have few digits there.
 template <>
 __device__ inline Squashed<float> squashed<Squash::tanh>(float u) {
   const float e = __expf(-2.0f * fabsf(u));
   const float half = __fdividef(1.0f, 1.0f + e);
   const float s = u * u;
   const float series = fmaf(s, fmaf(s, fmaf(s, -17.0f / 315, 2.0f / 15), -1.0f / 3), 1.0f);
-  const float t = copysignf((1.0f - e) * half, u);
-  return {fabsf(u) < 0.1f ? u * series : t, 4.0f * e * half * half};
+  const float t = fabsf(u) < 0.1f ? u * series : copysignf((1.0f - e) * half, u);
+  return {t, (1 - t) * (1 + t)};
 }
 template <>
 __device__ inline Squashed<float> squashed<Squash::erf>(float u) {

@@ -10,9 +10,16 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
   using C = Math<T>;
   constexpr int N = Team::N;
   Team team(walk);
-  walk_rows(team, walk, [&](Index r, Index) {
-    const Held<Team, const T> h(team, args.h.row(r));
-    const Held<Team, const T> b(team, args.b.row(r));
+  struct Loaded {
+    Held<Team, const T> h;
+    Held<Team, const T> b;
+  };
+  const auto load = [&](Index r, Index) {
+    return Loaded{{team, args.h.row(r)}, {team, args.b.row(r)}};
+  };
+  walk_ahead(team, walk, load, [&](Index r, Index, const Loaded& rows) {
+    const auto& h = rows.h;
+    const auto& b = rows.b;
     constexpr bool kDot = kRule == GeodesicRule::riem;
     C squares[kDot ? 3 : 2] = {};  // of h, of b, and h·b
     team.each([&](int p, int c) {
@@ -108,7 +115,7 @@ void run(Cuda, const GeodesicForward<T>& args) {
   const bool fit = row_packs(args.h, N) && row_packs(args.b, N) && row_packs(args.y, N) &&
                    (args.alpha_count == 1 || row_packs(args.alpha, N));
   with_rule(args.rule, [&](auto rule) {
-    with_team<T>(args.h.cols, fit, [&]<class Team>(std::type_identity<Team>) {
+    with_team<T, 1>(args.h.cols, fit, [&]<class Team>(std::type_identity<Team>) {
       const RowWalk walk = row_walk<Team>(args.h.rows, 1, args.h.cols);
       launch("a step on the sphere",
              walk.grid,
