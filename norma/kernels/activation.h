@@ -27,6 +27,7 @@ struct ActivationBackward {
   Rows<T> dx;
   Into dx_into;
   Activation kind;
+  Rows<T> y = {};  // the activation's value again; no data: not wanted; may be the memory of dy
 };
 template <class T>
 void run(Ref, const ActivationBackward<T>& a);

@@ -14,13 +14,17 @@ namespace {
 constexpr std::string_view kOp = "head_loss";
 
 /// Enough rows to keep a GPU busy with products, and a small part of what a step takes.
-constexpr Index kLogitBytes = Index{1} << 29;
+constexpr Index kLogitBytes = Index{1} << 30;
+constexpr Index kMultiple = 128;  // whole tiles of a product
 
+/// Parts of about the same size: a last one of a few rows would cost as much as a whole one.
 Index rows_at_a_time(const HeadLossSpec& spec, const Shape& logits, DType dtype) {
   if (spec.rows > 0) return spec.rows;
   const Index row_bytes = logits.cols() * static_cast<Index>(size_of(dtype));
-  constexpr Index kMultiple = 128;  // whole tiles of a product
-  return std::max<Index>(kMultiple, kLogitBytes / row_bytes / kMultiple * kMultiple);
+  const Index most = std::max<Index>(1, kLogitBytes / row_bytes);
+  const Index parts = (logits.rows() + most - 1) / most;
+  const Index rows = (logits.rows() + parts - 1) / parts;
+  return (rows + kMultiple - 1) / kMultiple * kMultiple;
 }
 
 /// What forward computes for backward; absent where it is not wanted.

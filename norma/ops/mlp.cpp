@@ -51,7 +51,8 @@ void go_up(
   kernels::run(who, kernels::ActivationForward<T>{wide_rows<const T>(h, s), wide_rows(z, s), act});
 }
 
-/// dh = (dy·down)·act'(h); dz is scratch of the same size, or null where products do it alone.
+/// dh = dz·act'(h), dz = dy·down. Where z is wanted again it takes the place of dz; where not,
+/// products do the rest as well if they can.
 template <class T, class Who>
 void come_down(Who who,
                const Sizes& s,
@@ -60,6 +61,7 @@ void come_down(Who who,
                T* h,
                T* dz,
                T* dh,
+               bool z_again,
                Activation act) {
   kernels::Gemm<T> product{.m = s.rows,
                            .n = s.inner,
@@ -70,19 +72,21 @@ void come_down(Who who,
                            .ldb = s.inner,
                            .c = dz,
                            .ldc = s.inner};
-  if (rides_on_products<Who, T>(s, act)) {
+  if (!z_again && rides_on_products<Who, T>(s, act)) {
     product.c = dh;
     product.epilogue = kernels::Epilogue::gelu_gradient;
     product.inner = h;
     return kernels::run(who, product);
   }
   kernels::run(who, product);
-  kernels::run(who,
-               kernels::ActivationBackward<T>{.x = wide_rows<const T>(h, s),
-                                              .dy = wide_rows<const T>(dz, s),
-                                              .dx = wide_rows(dh, s),
-                                              .dx_into = Into::set,
-                                              .kind = act});
+  kernels::run(
+      who,
+      kernels::ActivationBackward<T>{.x = wide_rows<const T>(h, s),
+                                     .dy = wide_rows<const T>(dz, s),
+                                     .dx = wide_rows(dh, s),
+                                     .dx_into = Into::set,
+                                     .kind = act,
+                                     .y = z_again ? wide_rows(dz, s) : kernels::Rows<T>{}});
 }
 
 /// dw (m, n) = or += aᵀ·b, summed over rows
@@ -157,24 +161,17 @@ Var mlp(Var x, Var up, Var down, Activation act) {
       using T = decltype(zero);
       const auto dys = rows<const T>(dy);
       const auto dhs = wide_rows<const T>(elements<const T>(dh.tensor()), s);
-      T* inner_values = elements<T>(h);
-      if (dx || dup) {
-        come_down<T>(who,
-                     s,
-                     dys,
-                     elements<const T>(down),
-                     inner_values,
-                     elements<T>(other.tensor()),
-                     elements<T>(dh.tensor()),
-                     act);
-      }
+      come_down<T>(who,
+                   s,
+                   dys,
+                   elements<const T>(down),
+                   elements<T>(h),
+                   elements<T>(other.tensor()),
+                   elements<T>(dh.tensor()),
+                   again,
+                   act);
       if (ddown) {
-        T* z = elements<T>(again ? other.tensor() : kept);
-        if (again) {
-          kernels::run(who,
-                       kernels::ActivationForward<T>{
-                           wide_rows<const T>(inner_values, s), wide_rows(z, s), act});
-        }
+        const T* z = elements<const T>(again ? other.tensor() : kept);
         gradient_of_weight<T>(who, dys, wide_rows<const T>(z, s), ddown);
       }
       if (dx) {

@@ -38,8 +38,12 @@ void forbid(void*, std::size_t) {}
 void permit(void*, std::size_t) {}
 #endif
 
-std::size_t block_bytes(std::size_t bytes) {
-  return aligned_bytes(std::max<std::size_t>(bytes, 1)) + kGuardBytes;
+// Libraries choose their kernels by the alignment of what they are given, up to this.
+constexpr std::size_t kAlignmentOnGpu = 256;
+
+std::size_t block_bytes(std::size_t bytes, Device device) {
+  const std::size_t grain = device.kind == DeviceKind::cuda ? kAlignmentOnGpu : kAlignment;
+  return (std::max<std::size_t>(bytes, 1) + grain - 1) / grain * grain + kGuardBytes;
 }
 
 }  // namespace
@@ -77,7 +81,7 @@ void* Arena::bump(std::size_t bytes) {
 }
 
 void* Arena::allocate(std::size_t bytes) {
-  const std::size_t size = block_bytes(bytes);
+  const std::size_t size = block_bytes(bytes, device_);
   std::vector<void*>& blocks = free_list(size).blocks;
   void* block = nullptr;
   if (blocks.empty()) {
@@ -93,7 +97,7 @@ void* Arena::allocate(std::size_t bytes) {
 }
 
 void Arena::release(void* block, std::size_t bytes) {
-  const std::size_t size = block_bytes(bytes);
+  const std::size_t size = block_bytes(bytes, device_);
   forbid(block, size);
   free_list(size).blocks.push_back(block);
   in_use_ -= size;

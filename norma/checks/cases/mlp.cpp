@@ -41,7 +41,7 @@ Problem make(const Shape& size, const std::string& variant) {
 OpCheck mlp_check() {
   return {.op = "mlp",
           .kind = Kind::product,
-          .roundings = 3,
+          .roundings = 4,
           .variants = {"plain", "relu2", "made_again"},
           .conditions = {Condition::constant_rows, Condition::tiny},
           .sizes = {{1, 5, 7, 3},

@@ -28,6 +28,7 @@ void run(Cpu, const ActivationBackward<float>& a) {
       });
     });
   });
+  if (a.y) run(Cpu{}, ActivationForward<float>{a.x, a.y, a.kind});
 }
 
 }  // namespace norma::kernels

@@ -37,8 +37,13 @@ __global__ void backward_kernel(ActivationBackward<T> a) {
         unpack(in.of[0], x);
         unpack(in.of[1], values);
 #pragma unroll
-        for (int k = 0; k < N; ++k) values[k] *= activate<kKind>(x[k]).slope;
+        for (int k = 0; k < N; ++k) {
+          const auto of = activate<kKind>(x[k]);
+          values[k] *= of.slope;
+          x[k] = of.value;
+        }
         put_pack(a.dx.row(r) + c, values, a.dx_into);
+        if (a.y) write_pack(a.y.row(r) + c, x);
       });
 }
 
@@ -62,7 +67,8 @@ template void run(Cuda, const ActivationForward<Bf16>&);
 
 template <class T>
 void run(Cuda, const ActivationBackward<T>& a) {
-  const bool fit = packs(a.x, kPack<T>) && packs(a.dy, kPack<T>) && packs(a.dx, kPack<T>);
+  const bool fit = packs(a.x, kPack<T>) && packs(a.dy, kPack<T>) && packs(a.dx, kPack<T>) &&
+                   (!a.y || packs(a.y, kPack<T>));
   with_pack<T>(fit, [&](auto n) {
     with_activation(a.kind, [&](auto kind) {
       launch("the gradient of an activation",

@@ -1,9 +1,8 @@
 // cross_entropy of rows that fit the shared memory of one block, without a scale. A block has one
-// row at a time; a thread fetches, reads and refills packs of its own, so that nobody else has to
-// be waited for, and while it writes the gradient of a row the next row is on its way.
+// row at a time: it reads the row once, keeps it in shared memory while the softmax is taken, and
+// writes the gradient from there. Two blocks share a multiprocessor, so that one reads while the
+// other writes. (Fetching the next row ahead with asynchronous copies took three times as long.)
 #include <algorithm>
-
-#include <cuda_pipeline.h>
 
 #include "norma/kernels/cuda/cluster.cuh"
 #include "norma/kernels/cuda/loss_quick.cuh"
@@ -13,110 +12,99 @@ namespace norma::kernels {
 namespace {
 
 constexpr int N = kPack<Bf16>;
-constexpr int kMostThreads = 640;  // ten packs each of 50304 classes; two blocks fit
+constexpr int kMostThreads = 768;
+constexpr int kAtOnce = 3;  // packs that a thread has on their way
 constexpr std::size_t kMostShared = std::size_t{220} << 10;
 
-/// The classes of one block's row in shared memory.
-struct Stage {
-  Bf16* logits;
-  int packs;
+using LogitPack = Pack<Bf16, N>;
 
-  __device__ void fetch(const Rows<const Bf16>& u, Index row, int p) const {
-    if (row < u.rows) {
-      __pipeline_memcpy_async(logits + p * N, u.row(row) + p * N, N * sizeof(Bf16));
+/// Takes a pack into the part of its thread; the target's place is left out of the sum.
+__device__ inline void take(const LogitPack& pack, unsigned here, Part& part) {
+  float z[N];
+  unpack(pack, z);
+  float top = part.top;
+#pragma unroll
+  for (int k = 0; k < N; ++k) top = fmaxf(top, z[k]);  // NaN is passed over, the sum meets it
+  const float from = top == -INFINITY ? 0 : top;
+  part.others *= quick_exp(part.top - from);
+  part.top = top;
+  if (here < N) {
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      if (k == static_cast<int>(here)) z[k] = -INFINITY;
     }
   }
-  /// The largest logit of this warp; NaN is passed over, the sum meets it.
-  __device__ float top() const {
-    __nv_bfloat162 most = __float2bfloat162_rn(-INFINITY);
-#pragma unroll 5
-    for (int p = threadIdx.x; p < packs; p += blockDim.x) {
-      const auto pairs =
-          load_pack<N / 2>(reinterpret_cast<const __nv_bfloat162*>(logits) + p * (N / 2));
-      most = __hmax2(most,
-                     __hmax2(__hmax2(pairs.at[0], pairs.at[1]), __hmax2(pairs.at[2], pairs.at[3])));
+#pragma unroll
+  for (int k = 0; k < N; ++k) part.others += quick_exp(z[k] - from);
+}
+
+__device__ inline void write_gradient(
+    const LogitPack& pack, float top, unsigned here, const RowEnd& end, Bf16* du) {
+  float dz[N];
+  unpack(pack, dz);
+#pragma unroll
+  for (int k = 0; k < N; ++k) dz[k] = end.grow * quick_exp(dz[k] - top);
+  if (here < N) {
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      if (k == static_cast<int>(here)) dz[k] = end.hit;
     }
-    return warp_max(fmaxf(__low2float(most), __high2float(most)));
   }
-  /// Σ exp(u − from) over this thread's classes but the target.
-  __device__ float others(float from, int target) const {
-    float sums[2] = {};
-#pragma unroll 2
-    for (int p = threadIdx.x; p < packs; p += blockDim.x) {
-      float above[N];
-      read_pack(logits + p * N, above);
-#pragma unroll
-      for (int k = 0; k < N; ++k) above[k] -= from;
-      const unsigned here = place_in(target, p * N);
-      if (here < N) {
-#pragma unroll
-        for (int k = 0; k < N; ++k) {
-          if (k == static_cast<int>(here)) above[k] = -INFINITY;
-        }
-      }
-#pragma unroll
-      for (int k = 0; k < N; ++k) sums[k % 2] += quick_exp(above[k]);
-    }
-    return sums[0] + sums[1];
-  }
-  __device__ void write_gradient(Bf16* du, float top, int target, const RowEnd& end, int p) const {
-    float dz[N];
-    read_pack(logits + p * N, dz);
-#pragma unroll
-    for (int k = 0; k < N; ++k) dz[k] = end.grow * quick_exp(dz[k] - top);
-    const unsigned here = place_in(target, p * N);
-    if (here < N) {
-#pragma unroll
-      for (int k = 0; k < N; ++k) {
-        if (k == static_cast<int>(here)) dz[k] = end.hit;
-      }
-    }
-    if (target == -1) {  // such a row may hold anything
-#pragma unroll
-      for (int k = 0; k < N; ++k) dz[k] = 0;
-    }
-    write_pack(du + p * N, dz);
-  }
-};
+  write_pack(du, dz);
+}
 
 __global__ void __launch_bounds__(kMostThreads, 2) plain_kernel(QuickLoss a) {
   extern __shared__ __align__(32) unsigned char memory[];
   // By turns, so that a warp ahead of the others does not overwrite what they still read.
   __shared__ Part of_warp[2][kMostThreads / 32];
-  const Stage stage{reinterpret_cast<Bf16*>(memory), static_cast<int>(a.u.cols) / N};
+  auto* stage = reinterpret_cast<LogitPack*>(memory);  // a thread reads what it stored itself
+  const int packs = static_cast<int>(a.u.cols) / N;
   const int lane = threadIdx.x % 32;
   const int warp = threadIdx.x / 32;
   const int warps = blockDim.x / 32;
   const auto share = static_cast<float>(1 / *a.tokens);
 
-  Index row = blockIdx.x;
-  for (int p = threadIdx.x; p < stage.packs; p += blockDim.x) stage.fetch(a.u, row, p);
-  __pipeline_commit();
-  int next_target = a.targets[row];
-  for (int side = 0; row < a.u.rows; side ^= 1) {
-    const int target = next_target;
-    const Index next = row + gridDim.x;
-    if (next < a.u.rows) next_target = a.targets[next];
+  int side = 0;
+  for (Index row = blockIdx.x; row < a.u.rows; row += gridDim.x, side ^= 1) {
+    const Bf16* u = a.u.row(row);
+    const int target = a.targets[row];
     // Before du may lie there.
     const bool inside = target >= 0 && target < a.u.cols;
-    const float hit = inside ? read<float>(a.u.row(row)[target]) : 0;
+    const float hit = inside ? read<float>(u[target]) : 0;
 
-    __pipeline_wait_prior(0);  // a thread reads what it fetched itself
-    const float top = stage.top();
-    const float others = warp_sum(stage.others(top == -INFINITY ? 0 : top, target));
-    if (lane == 0) of_warp[side][warp] = {top, others};
+    Part mine = no_part();
+    for (int first = threadIdx.x; first < packs; first += kAtOnce * blockDim.x) {
+      LogitPack pack[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int p = first + i * blockDim.x;
+        if (p < packs) pack[i] = load_pack<N>(u + p * N);
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int p = first + i * blockDim.x;
+        if (p >= packs) continue;
+        stage[p] = pack[i];
+        take(pack[i], place_in(target, p * N), mine);
+      }
+    }
+    mine = gather(mine);
+    if (lane == 0) of_warp[side][warp] = mine;
     __syncthreads();
     const Part all = gather(lane < warps ? of_warp[side][lane] : no_part());
     const RowEnd end = end_row(a, target, all, hit - all.top, share);
     if (threadIdx.x == 0) a.losses[row] = static_cast<double>(end.loss);
-
-#pragma unroll 2
-    for (int p = threadIdx.x; p < stage.packs; p += blockDim.x) {
-      if (a.du) stage.write_gradient(a.du.row(row), all.top, target, end, p);
-      stage.fetch(a.u, next, p);
+    if (!a.du) continue;
+    Bf16* du = a.du.row(row);
+    if (target == -1) {  // such a row may hold anything
+      constexpr float kZeros[N] = {};
+      for (int p = threadIdx.x; p < packs; p += blockDim.x) write_pack(du + p * N, kZeros);
+      continue;
     }
-    __pipeline_commit();
-    row = next;
+#pragma unroll 2
+    for (int p = threadIdx.x; p < packs; p += blockDim.x) {
+      write_gradient(stage[p], all.top, place_in(target, p * N), end, du + p * N);
+    }
   }
 }
 
@@ -130,7 +118,7 @@ bool run_plain(const QuickLoss& a) {
   const int threads = ((packs + turns - 1) / turns + 31) / 32 * 32;
   // As many blocks as fit; each goes on with the next row that nobody has.
   const auto room = static_cast<Index>(kMostShared / (shared + 2048));
-  const Index blocks = std::clamp<Index>(std::min<Index>(room, 1280 / threads), 1, 16);
+  const Index blocks = std::clamp<Index>(std::min<Index>(room, 2 * kMostThreads / threads), 1, 16);
   launch_clusters("cross entropy",
                   static_cast<unsigned>(std::min(a.u.rows, blocks * device::multiprocessors())),
                   1,

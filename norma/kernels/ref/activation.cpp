@@ -20,6 +20,7 @@ void run(Ref, const ActivationBackward<T>& a) {
       slot = a.dx_into == Into::add ? slot + value : value;
     }
   }
+  if (a.y) run(Ref{}, ActivationForward<T>{a.x, a.y, a.kind});
 }
 
 template void run(Ref, const ActivationForward<float>&);
