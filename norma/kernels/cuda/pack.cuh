@@ -65,9 +65,27 @@ template <int N, class T>
 __device__ inline Pack<std::remove_const_t<T>, N> load_pack(T* from) {
   return *reinterpret_cast<const Pack<std::remove_const_t<T>, N>*>(from);
 }
+/// Stores at once: left to itself the compiler may take such stores apart again.
+__device__ inline void store_words(void* to, uint4 words) {
+  asm volatile("st.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to),
+               "r"(words.x),
+               "r"(words.y),
+               "r"(words.z),
+               "r"(words.w)
+               : "memory");
+}
+__device__ inline void store_words(void* to, uint2 words) {
+  asm volatile("st.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(words.x), "r"(words.y) : "memory");
+}
 template <class T, int N>
 __device__ inline void store_pack(T* to, const Pack<T, N>& pack) {
-  *reinterpret_cast<Pack<T, N>*>(to) = pack;
+  if constexpr (sizeof pack == 16) {
+    uint4 words;
+    memcpy(&words, &pack, sizeof words);
+    store_words(to, words);
+  } else {
+    *reinterpret_cast<Pack<T, N>*>(to) = pack;
+  }
 }
 /// The numbers of a pack in type C.
 template <class C, class T, int N>

@@ -48,7 +48,7 @@ struct Neighbours<Bf16, 8> {
   uint4 raw;
 
   __device__ void load(const Bf16* from) { raw = *reinterpret_cast<const uint4*>(from); }
-  __device__ void store(Bf16* to) const { *reinterpret_cast<uint4*>(to) = raw; }
+  __device__ void store(Bf16* to) const { store_words(to, raw); }
   __device__ void get(float (&to)[8]) const {
     const unsigned words[4] = {raw.x, raw.y, raw.z, raw.w};
 #pragma unroll
@@ -75,7 +75,7 @@ struct Neighbours<Bf16, 4> {
   uint2 raw;
 
   __device__ void load(const Bf16* from) { raw = *reinterpret_cast<const uint2*>(from); }
-  __device__ void store(Bf16* to) const { *reinterpret_cast<uint2*>(to) = raw; }
+  __device__ void store(Bf16* to) const { store_words(to, raw); }
   __device__ void get(float (&to)[4]) const {
     to[0] = __uint_as_float(raw.x << 16);
     to[1] = __uint_as_float(raw.x & 0xFFFF0000U);
