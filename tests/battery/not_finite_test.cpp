@@ -77,12 +77,12 @@ TEST(NotFinite, IsCaughtWhereverItIsPut) {
     {
       Healthy run;
       set_value(run.weight(), 1, 2, value);
-      expect_caught(run, {"step 4", "linear", "block 0"});
+      expect_caught(run, {"step 4", "mlp", "block 0"});
     }
     {
       Healthy run;
-      run.trainer.tape().set_fault({.op = "linear", .input = 0, .factor = value});
-      expect_caught(run, {"gradient", "step 4", "linear"});
+      run.trainer.tape().set_fault({.op = "mlp", .input = 0, .factor = value});
+      expect_caught(run, {"gradient", "step 4", "mlp"});
     }
     for (const char* moment : {".m", ".v"}) {
       Healthy run;

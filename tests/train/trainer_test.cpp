@@ -90,7 +90,7 @@ TEST(Trainer, ADivergedLossIsExplainedAndChangesNothing) {
   std::vector<std::byte> before(trainer.params().values().bytes());
   std::memcpy(before.data(), trainer.params().values().data, before.size());
   EXPECT_TRUE(throws<DivergedError>([&] { trainer.step(); },
-                                    {"loss", "step 2", "block 1", "linear", "optim.lr"}));
+                                    {"loss", "step 2", "block 1", "mlp", "optim.lr"}));
   EXPECT_EQ(std::memcmp(before.data(), trainer.params().values().data, before.size()), 0);
 }
 
