@@ -19,7 +19,7 @@ using test::Zoo;
 constexpr Device kGpu{DeviceKind::cuda};
 constexpr int kSteps = 10;
 
-#define NEEDS_GPU() \
+#define NORMA_NEEDS_GPU() \
   if (!device::available()) GTEST_SKIP() << "there is no GPU that this build can use"
 
 struct Case {
@@ -95,7 +95,7 @@ double gap(const std::vector<double>& got, const std::vector<double>& want) {
 }
 
 TEST_P(GpuOptimizer, FollowsTheCpu) {
-  NEEDS_GPU();
+  NORMA_NEEDS_GPU();
   const Case& at = GetParam();
   Zoo cpu(DType::f32, at.cage, 12, {}, at.constraint);
   Zoo gpu(DType::f32, at.cage, 12, kGpu, at.constraint);
@@ -126,7 +126,7 @@ TEST_P(GpuOptimizer, FollowsTheCpu) {
 }
 
 TEST_P(GpuOptimizer, TheSameBitsTwice) {
-  NEEDS_GPU();
+  NORMA_NEEDS_GPU();
   const auto run = [] {
     Zoo zoo(DType::f32, GetParam().cage, 12, kGpu, GetParam().constraint);
     Optimizer optimizer(zoo.params, GetParam().spec);
@@ -144,7 +144,7 @@ TEST_P(GpuOptimizer, TheSameBitsTwice) {
 
 /// The working copies are the rounded masters, whatever the last pass of a step was.
 TEST_P(GpuOptimizer, CopiesAreTheRoundedMasters) {
-  NEEDS_GPU();
+  NORMA_NEEDS_GPU();
   for (const Masters masters : {Masters::f32, Masters::none}) {
     Zoo zoo(DType::bf16, GetParam().cage, 16, kGpu, GetParam().constraint, masters);
     Optimizer optimizer(zoo.params, GetParam().spec);
@@ -171,7 +171,7 @@ INSTANTIATE_TEST_SUITE_P(All, GpuOptimizer, testing::ValuesIn(cases()), [](const
 });
 
 TEST(GpuAngleMeter, MeasuresAsTheCpu) {
-  NEEDS_GPU();
+  NORMA_NEEDS_GPU();
   Zoo cpu(DType::f32, Cage::spheres);
   Zoo gpu(DType::f32, Cage::spheres, 12, kGpu);
   copy(cpu.params.values(), gpu.params.values());  // lengths were rounded by either in its own way
