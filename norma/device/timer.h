@@ -18,8 +18,9 @@ class Timer {
   double seconds();
 
  private:
-  void* begin_ = nullptr;  // events
-  void* end_ = nullptr;
+  // Events; the page without CUDA has none.
+  [[maybe_unused]] void* begin_ = nullptr;
+  [[maybe_unused]] void* end_ = nullptr;
 };
 
 }  // namespace norma::device
