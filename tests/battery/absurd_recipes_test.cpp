@@ -215,7 +215,7 @@ TEST(SlowAbsurdRecipes, GiveAPlanOrASentence) { expect_plan_or_sentence(20000); 
 TEST(AbsurdRecipesTwin, ADepthWithoutABoundIsCaught) {
   const auto deep = [](const Recipe& recipe) {
     Recipe changed = recipe;
-    changed.model.layers = 8192;
+    changed.model.layers = 32768;
     plan_memory(changed, {});
   };
   Counts counts;
