@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "norma/kernels/gemm.h"
 #include "norma/ops/dispatch.h"
+#include "norma/ops/linear_products.h"
 #include "norma/ops/loss_rows.h"
 #include "norma/tensor/plain.h"
 
@@ -44,46 +44,19 @@ struct RowProducts {
     dispatch(kOp, x, [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::run(who,
-                   kernels::Gemm<T>{.trans_b = true,
-                                    .m = x.shape.rows(),
-                                    .n = weight.shape.rows(),
-                                    .k = x.shape.cols(),
-                                    .a = rows<const T>(x).data,
-                                    .lda = x.row_stride,
-                                    .b = elements<const T>(weight),
-                                    .ldb = weight.shape.cols(),
-                                    .c = elements<T>(logits),
-                                    .ldc = logits.shape.cols()});
+                   linear_product<T>(rows<const T>(x), elements<const T>(weight), rows<T>(logits)));
     });
   }
-  void backward(const Tensor& dx, const Tensor& dweight, bool first) const {
+  void backward(const Tensor& dx, const Tensor& dweight, Into into) const {
     dispatch(kOp, x, [&](auto who, auto zero) {
       using T = decltype(zero);
+      const auto dlogits = rows<const T>(logits);
       if (dx) {
-        kernels::run(who,
-                     kernels::Gemm<T>{.m = x.shape.rows(),
-                                      .n = x.shape.cols(),
-                                      .k = weight.shape.rows(),
-                                      .a = elements<const T>(logits),
-                                      .lda = logits.shape.cols(),
-                                      .b = elements<const T>(weight),
-                                      .ldb = weight.shape.cols(),
-                                      .c = rows<T>(dx).data,
-                                      .ldc = dx.row_stride});
+        kernels::run(who, input_gradient<T>(dlogits, elements<const T>(weight), rows<T>(dx)));
       }
       if (dweight) {
-        kernels::run(who,
-                     kernels::Gemm<T, Wide<T>>{.trans_a = true,
-                                               .m = weight.shape.rows(),
-                                               .n = x.shape.cols(),
-                                               .k = x.shape.rows(),
-                                               .a = elements<const T>(logits),
-                                               .lda = logits.shape.cols(),
-                                               .b = rows<const T>(x).data,
-                                               .ldb = x.row_stride,
-                                               .c = elements<Wide<T>>(dweight),
-                                               .ldc = weight.shape.cols(),
-                                               .beta = first ? 0.0 : 1.0});
+        kernels::run(
+            who, weight_gradient<T>(dlogits, rows<const T>(x), elements<Wide<T>>(dweight), into));
       }
     });
   }
@@ -127,8 +100,9 @@ CrossEntropyResult head_loss(Var x, Var weight, Var targets, Var scale, HeadLoss
       const Tensor dscale = !saves.scale ? Tensor{} : first == 0 ? saves.scale : share.tensor();
       pass.rows(u, first, wanted_at_all ? u : Tensor{}, dscale);
       if (saves.scale && first > 0) add(dscale, saves.scale);
-      products.backward(
-          saves.x ? saves.x.row_range(first, count) : Tensor{}, saves.weight, first == 0);
+      products.backward(saves.x ? saves.x.row_range(first, count) : Tensor{},
+                        saves.weight,
+                        first == 0 ? Into::set : Into::add);
     }
     result = pass.finish();
   }

@@ -1,16 +1,10 @@
 #include "norma/ops/linear.h"
 
 #include "norma/kernels/bias.h"
-#include "norma/kernels/gemm.h"
 #include "norma/ops/dispatch.h"
+#include "norma/ops/linear_products.h"
 
 namespace norma {
-
-namespace {
-
-double beta_of(Into into) { return into == Into::add ? 1 : 0; }
-
-}  // namespace
 
 Var linear(Var x, Var weight, Var bias) {
   constexpr std::string_view kOp = "linear";
@@ -29,18 +23,7 @@ Var linear(Var x, Var weight, Var bias) {
   const Var y = tape.output(x.shape().with_last(out), x.dtype());
   dispatch(kOp, x.value(), [&](auto who, auto zero) {
     using T = decltype(zero);
-    const auto xs = rows<const T>(x);
-    kernels::run(who,
-                 kernels::Gemm<T>{.trans_b = true,
-                                  .m = xs.rows,
-                                  .n = out,
-                                  .k = in,
-                                  .a = xs.data,
-                                  .lda = xs.stride,
-                                  .b = elements<const T>(weight),
-                                  .ldb = in,
-                                  .c = elements<T>(y),
-                                  .ldc = out});
+    kernels::run(who, linear_product<T>(rows<const T>(x), elements<const T>(weight), rows<T>(y)));
     if (bias) {
       kernels::run(who,
                    kernels::BiasForward<T>{.y = rows<T>(y), .bias = elements<const Wide<T>>(bias)});
@@ -56,35 +39,14 @@ Var linear(Var x, Var weight, Var bias) {
     const Scratch partials = b.scratch(partial_shape(dy, out, bool(dbias)), wide(dy.dtype));
     dispatch(kOp, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
-      const auto xs = rows<const T>(x);
       const auto dys = rows<const T>(dy);
       if (dx) {
-        const auto dxs = dx.template rows<T>();
-        kernels::run(who,
-                     kernels::Gemm<T>{.m = dys.rows,
-                                      .n = in,
-                                      .k = out,
-                                      .a = dys.data,
-                                      .lda = dys.stride,
-                                      .b = elements<const T>(weight),
-                                      .ldb = in,
-                                      .c = dxs.data,
-                                      .ldc = dxs.stride,
-                                      .beta = beta_of(dx.into)});
+        kernels::run(
+            who, input_gradient<T>(dys, elements<const T>(weight), dx.template rows<T>(), dx.into));
       }
       if (dw) {
-        kernels::run(who,
-                     kernels::Gemm<T, Wide<T>>{.trans_a = true,
-                                               .m = out,
-                                               .n = in,
-                                               .k = dys.rows,
-                                               .a = dys.data,
-                                               .lda = dys.stride,
-                                               .b = xs.data,
-                                               .ldb = xs.stride,
-                                               .c = dw.template data<Wide<T>>(),
-                                               .ldc = in,
-                                               .beta = beta_of(dw.into)});
+        kernels::run(
+            who, weight_gradient<T>(dys, rows<const T>(x), dw.template data<Wide<T>>(), dw.into));
       }
       if (dbias) {
         kernels::run(who,

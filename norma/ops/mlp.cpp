@@ -1,8 +1,11 @@
 #include "norma/ops/mlp.h"
 
+#include <algorithm>
+#include <array>
+
 #include "norma/kernels/activation.h"
-#include "norma/kernels/gemm.h"
 #include "norma/ops/dispatch.h"
+#include "norma/ops/linear_products.h"
 
 namespace norma {
 
@@ -10,103 +13,63 @@ namespace {
 
 constexpr std::string_view kOp = "mlp";
 
-struct Sizes {
-  Index rows, in, inner, out;
-};
-
 /// Whether products do the activation themselves.
-template <class Who, class T>
-bool rides_on_products(const Sizes& s, Activation act) {
-  const auto fits = [](Index size) { return size % kernels::kEpilogueMultiple == 0; };
-  return std::is_same_v<Who, kernels::Cuda> && std::is_same_v<T, Bf16> &&
-         act == Activation::gelu_tanh && fits(s.rows) && fits(s.in) && fits(s.inner) && fits(s.out);
-}
-
-template <class T>
-kernels::Rows<T> wide_rows(T* data, const Sizes& s) {
-  return {data, s.rows, s.inner, s.inner};
+template <class T, class Who>
+bool rides_on_products(Who, Activation act, const std::array<Index, 4>& sides) {
+  const bool offered = std::is_same_v<Who, kernels::Cuda> && std::is_same_v<T, Bf16>;
+  return offered && act == Activation::gelu_tanh &&
+         std::all_of(sides.begin(), sides.end(), [](Index side) {
+           return side % kernels::kEpilogueMultiple == 0;
+         });
 }
 
 /// z = act(h), h = x·upᵀ
 template <class T, class Who>
-void go_up(
-    Who who, const Sizes& s, kernels::Rows<const T> x, const T* up, T* h, T* z, Activation act) {
-  kernels::Gemm<T> product{.trans_b = true,
-                           .m = s.rows,
-                           .n = s.inner,
-                           .k = s.in,
-                           .a = x.data,
-                           .lda = x.stride,
-                           .b = up,
-                           .ldb = s.in,
-                           .c = h,
-                           .ldc = s.inner};
-  if (rides_on_products<Who, T>(s, act)) {
-    product.c = z;
+void go_up(Who who,
+           kernels::Rows<const T> x,
+           const T* up,
+           kernels::Rows<T> h,
+           kernels::Rows<T> z,
+           bool rides,
+           Activation act) {
+  kernels::Gemm<T> product = linear_product(x, up, h);
+  if (rides) {
+    product.c = z.data;
     product.epilogue = kernels::Epilogue::gelu;
-    product.inner = h;
+    product.inner = h.data;
     return kernels::run(who, product);
   }
   kernels::run(who, product);
-  kernels::run(who, kernels::ActivationForward<T>{wide_rows<const T>(h, s), wide_rows(z, s), act});
+  kernels::run(who, kernels::ActivationForward<T>{h, z, act});
 }
 
 /// dh = dz·act'(h), dz = dy·down. Where z is wanted again it takes the place of dz; where not,
 /// products do the rest as well if they can.
 template <class T, class Who>
 void come_down(Who who,
-               const Sizes& s,
                kernels::Rows<const T> dy,
                const T* down,
-               T* h,
-               T* dz,
-               T* dh,
+               kernels::Rows<T> h,
+               kernels::Rows<T> dz,
+               kernels::Rows<T> dh,
                bool z_again,
+               bool rides,
                Activation act) {
-  kernels::Gemm<T> product{.m = s.rows,
-                           .n = s.inner,
-                           .k = s.out,
-                           .a = dy.data,
-                           .lda = dy.stride,
-                           .b = down,
-                           .ldb = s.inner,
-                           .c = dz,
-                           .ldc = s.inner};
-  if (!z_again && rides_on_products<Who, T>(s, act)) {
-    product.c = dh;
+  kernels::Gemm<T> product = input_gradient(dy, down, dz);
+  if (!z_again && rides) {
+    product.c = dh.data;
     product.epilogue = kernels::Epilogue::gelu_gradient;
-    product.inner = h;
+    product.inner = h.data;
     return kernels::run(who, product);
   }
   kernels::run(who, product);
-  kernels::run(
-      who,
-      kernels::ActivationBackward<T>{.x = wide_rows<const T>(h, s),
-                                     .dy = wide_rows<const T>(dz, s),
-                                     .dx = wide_rows(dh, s),
-                                     .dx_into = Into::set,
-                                     .kind = act,
-                                     .y = z_again ? wide_rows(dz, s) : kernels::Rows<T>{}});
-}
-
-/// dw (m, n) = or += aᵀ·b, summed over rows
-template <class T, class Who>
-void gradient_of_weight(Who who,
-                        kernels::Rows<const T> a,
-                        kernels::Rows<const T> b,
-                        WantedRows dw) {
   kernels::run(who,
-               kernels::Gemm<T, Wide<T>>{.trans_a = true,
-                                         .m = a.cols,
-                                         .n = b.cols,
-                                         .k = a.rows,
-                                         .a = a.data,
-                                         .lda = a.stride,
-                                         .b = b.data,
-                                         .ldb = b.stride,
-                                         .c = dw.template data<Wide<T>>(),
-                                         .ldc = b.cols,
-                                         .beta = dw.into == Into::add ? 1.0 : 0.0});
+               kernels::ActivationBackward<T>{.x = h,
+                                              .dy = dz,
+                                              .dx = dh,
+                                              .dx_into = Into::set,
+                                              .kind = act,
+                                              .y = z_again ? dz : kernels::Rows<T>{}});
 }
 
 void require_matrix(std::string_view name, Var x, Var weight, Index in, const char* letters) {
@@ -122,11 +85,11 @@ Var mlp(Var x, Var up, Var down, Activation act) {
   require_float(kOp, "x", x);
   require_matrix("up", x, up, x.shape().cols(), "(F, I) with I = ");
   require_matrix("down", x, down, up.shape()[0], "(O, F) with F = ");
-  const Sizes s{x.shape().rows(), x.shape().cols(), up.shape()[0], down.shape()[0]};
 
   Tape& tape = x.tape();
-  const Shape inner = x.shape().with_last(s.inner);
-  const Var y = tape.output(x.shape().with_last(s.out), x.dtype());
+  const Shape inner = x.shape().with_last(up.shape()[0]);
+  const std::array sides{x.shape().rows(), x.shape().cols(), inner.cols(), down.shape()[0]};
+  const Var y = tape.output(x.shape().with_last(down.shape()[0]), x.dtype());
   const Tensor h = tape.saved(inner, x.dtype());
   const bool again = tape.remaking();
   const Tensor kept = again ? Tensor{} : tape.saved(inner, x.dtype());
@@ -134,19 +97,10 @@ Var mlp(Var x, Var up, Var down, Activation act) {
     const Scratch passing = tape.scratch(again ? inner : Shape{1}, x.dtype());
     dispatch(kOp, x.value(), [&](auto who, auto zero) {
       using T = decltype(zero);
-      T* z = elements<T>(again ? passing.tensor() : kept);
-      go_up<T>(who, s, rows<const T>(x), elements<const T>(up), elements<T>(h), z, act);
-      kernels::run(who,
-                   kernels::Gemm<T>{.trans_b = true,
-                                    .m = s.rows,
-                                    .n = s.out,
-                                    .k = s.inner,
-                                    .a = z,
-                                    .lda = s.inner,
-                                    .b = elements<const T>(down),
-                                    .ldb = s.inner,
-                                    .c = elements<T>(y),
-                                    .ldc = s.out});
+      const auto z = rows<T>(again ? passing.tensor() : kept);
+      const bool rides = rides_on_products<T>(who, act, sides);
+      go_up<T>(who, rows<const T>(x), elements<const T>(up), rows<T>(h), z, rides, act);
+      kernels::run(who, linear_product<T>(z, elements<const T>(down), rows<T>(y)));
     });
   }
   for (const Var v : {x, up, down}) tape.pin(v);
@@ -160,35 +114,30 @@ Var mlp(Var x, Var up, Var down, Activation act) {
     dispatch(kOp, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
       const auto dys = rows<const T>(dy);
-      const auto dhs = wide_rows<const T>(elements<const T>(dh.tensor()), s);
-      come_down<T>(who,
-                   s,
-                   dys,
-                   elements<const T>(down),
-                   elements<T>(h),
-                   elements<T>(other.tensor()),
-                   elements<T>(dh.tensor()),
-                   again,
-                   act);
+      const auto dhs = rows<T>(dh.tensor());
+      if (again || dx || dup) {
+        come_down<T>(who,
+                     dys,
+                     elements<const T>(down),
+                     rows<T>(h),
+                     rows<T>(other.tensor()),
+                     dhs,
+                     again,
+                     rides_on_products<T>(who, act, sides),
+                     act);
+      }
       if (ddown) {
-        const T* z = elements<const T>(again ? other.tensor() : kept);
-        gradient_of_weight<T>(who, dys, wide_rows<const T>(z, s), ddown);
+        const auto z = rows<const T>(again ? other.tensor() : kept);
+        kernels::run(who, weight_gradient<T>(dys, z, ddown.template data<Wide<T>>(), ddown.into));
       }
       if (dx) {
-        const auto dxs = dx.template rows<T>();
         kernels::run(who,
-                     kernels::Gemm<T>{.m = s.rows,
-                                      .n = s.in,
-                                      .k = s.inner,
-                                      .a = dhs.data,
-                                      .lda = dhs.stride,
-                                      .b = elements<const T>(up),
-                                      .ldb = s.in,
-                                      .c = dxs.data,
-                                      .ldc = dxs.stride,
-                                      .beta = dx.into == Into::add ? 1.0 : 0.0});
+                     input_gradient<T>(dhs, elements<const T>(up), dx.template rows<T>(), dx.into));
       }
-      if (dup) gradient_of_weight<T>(who, dhs, rows<const T>(x), dup);
+      if (dup) {
+        kernels::run(
+            who, weight_gradient<T>(dhs, rows<const T>(x), dup.template data<Wide<T>>(), dup.into));
+      }
     });
   });
   return y;

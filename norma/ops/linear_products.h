@@ -1,0 +1,65 @@
+// The three products of a linear map y = x·Wᵀ with W (out, in), as ops hand them to kernels.
+#pragma once
+
+#include "norma/base/bf16.h"
+#include "norma/base/into.h"
+#include "norma/kernels/gemm.h"
+#include "norma/kernels/rows.h"
+
+namespace norma {
+
+inline double beta_of(Into into) { return into == Into::add ? 1 : 0; }
+
+/// y = x·Wᵀ
+template <class T>
+kernels::Gemm<T> linear_product(kernels::Rows<const T> x, const T* weight, kernels::Rows<T> y) {
+  return {.trans_b = true,
+          .m = x.rows,
+          .n = y.cols,
+          .k = x.cols,
+          .a = x.data,
+          .lda = x.stride,
+          .b = weight,
+          .ldb = x.cols,
+          .c = y.data,
+          .ldc = y.stride};
+}
+
+/// dx = or += dy·W
+template <class T>
+kernels::Gemm<T> input_gradient(kernels::Rows<const T> dy,
+                                const T* weight,
+                                kernels::Rows<T> dx,
+                                Into into = Into::set) {
+  return {.m = dy.rows,
+          .n = dx.cols,
+          .k = dy.cols,
+          .a = dy.data,
+          .lda = dy.stride,
+          .b = weight,
+          .ldb = dx.cols,
+          .c = dx.data,
+          .ldc = dx.stride,
+          .beta = beta_of(into)};
+}
+
+/// dW = or += dyᵀ·x, summed over rows
+template <class T>
+kernels::Gemm<T, Wide<T>> weight_gradient(kernels::Rows<const T> dy,
+                                          kernels::Rows<const T> x,
+                                          Wide<T>* dweight,
+                                          Into into) {
+  return {.trans_a = true,
+          .m = dy.cols,
+          .n = x.cols,
+          .k = dy.rows,
+          .a = dy.data,
+          .lda = dy.stride,
+          .b = x.data,
+          .ldb = x.stride,
+          .c = dweight,
+          .ldc = x.cols,
+          .beta = beta_of(into)};
+}
+
+}  // namespace norma
