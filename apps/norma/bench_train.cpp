@@ -75,6 +75,7 @@ Recipe recipe_of(const Case& chosen, const BenchTrainRequest& request) {
   set("train.device", request.device);
   const char* usual = request.device == "cpu" ? "f32" : "bf16";
   set("train.precision", request.dtype.empty() ? std::string(usual) : request.dtype);
+  for (const std::string& assignment : request.assignments) given.set_assignment(assignment);
   return read_recipe(given);
 }
 

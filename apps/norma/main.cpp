@@ -61,6 +61,7 @@ Verb declare_bench_train(CLI::App& bench, CLI::App*& verb) {
                    "gpt-d128, gpt-d192, gpt-d384; for a GPU gpt2-124m, dnt-124m, gpt2-774m, "
                    "ngpt-0.5b, prerms-0.5b, ngpt-0.5b-8k")
       ->required();
+  verb->add_option("settings", request->assignments, "key=value: changes of the case's recipe");
   verb->add_option(
       "--scheme", request->scheme, "a scheme, see norma schemes; the case's own when absent");
   verb->add_option("--optimizer", request->optimizer, "adamw, sgdw, lion, muon, ...")
