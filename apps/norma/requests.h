@@ -34,7 +34,7 @@ int run_bench_kernels(const BenchKernelsRequest& request);
 struct BenchTrainRequest {
   std::string name;
   std::vector<std::string> assignments;  // key=value
-  std::string scheme;  // empty: the case's
+  std::string scheme;                    // empty: the case's
   std::string optimizer = "adamw";
   std::string device = "cpu";
   std::string dtype;  // empty: f32 on a CPU, bf16 on a GPU

@@ -10,6 +10,7 @@ const std::vector<OpCheck>& registry() {
   static const std::vector<OpCheck> kList = {
       linear_check(),
       mlp_check(),
+      gated_mlp_check(),
       attention_check(),
       cross_entropy_check(),
       head_loss_check(),

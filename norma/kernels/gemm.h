@@ -14,8 +14,7 @@ namespace norma::kernels {
 /// that are multiples of kEpilogueMultiple.
 enum class Epilogue : std::uint8_t {
   none,
-  gelu,          // C = gelu_tanh(product), and the product goes to `inner`
-  gelu_gradient  // C = product · gelu_tanh'(inner)
+  gelu  // C = gelu_tanh(product), and the product goes to `inner`
 };
 inline constexpr Index kEpilogueMultiple = 16;
 

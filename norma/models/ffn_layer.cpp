@@ -4,7 +4,7 @@
 #include "norma/base/text.h"
 #include "norma/ops/activation.h"
 #include "norma/ops/column_gain.h"
-#include "norma/ops/gated.h"
+#include "norma/ops/gated_mlp.h"
 #include "norma/ops/mlp.h"
 #include "norma/tensor/plain.h"
 
@@ -85,14 +85,21 @@ Var FfnLayer::gated_activation(Tape& tape, Var x) const {
   const Var s_v = watch(tape, params_, s_v_.handle);
   if (s_u && !s_u_.vector) u = scalar_gain(u, s_u, s_u_.mult);
   if (s_v && !s_v_.vector) g = scalar_gain(g, s_v, s_v_.mult);
-  return gated(u,
-               g,
-               s_u_.vector ? s_u : Var{},
-               s_v_.vector ? s_v : Var{},
-               {.act = activation_of(kind_),
-                .u_mult = s_u_.vector ? s_u_.mult : 1,
-                .v_mult = s_v_.vector ? s_v_.mult : 1,
-                .gate_scale = gate_scale_});
+  return gated(u, g, s_u_.vector ? s_u : Var{}, s_v_.vector ? s_v : Var{}, gated_spec());
+}
+
+GatedSpec FfnLayer::gated_spec() const {
+  return {.act = activation_of(kind_),
+          .u_mult = s_u_.vector ? s_u_.mult : 1,
+          .v_mult = s_v_.vector ? s_v_.mult : 1,
+          .gate_scale = gate_scale_};
+}
+
+bool FfnLayer::in_one() const {
+  if (inner_ || up_.groups() != 1 || up_.has_bias() || down_.has_bias()) return false;
+  if (!is_gated(kind_)) return s_u_.handle == kNoParam && up_scale_ == 1;
+  const auto fits = [](const Factor& by) { return by.handle == kNoParam || by.vector; };
+  return fits(s_u_) && fits(s_v_);
 }
 
 Var FfnLayer::plain_activation(Tape& tape, Var x) const {
@@ -106,10 +113,17 @@ Var FfnLayer::plain_activation(Tape& tape, Var x) const {
 
 Var FfnLayer::apply(Tape& tape, Var x, const Pass& pass) const {
   const bool gate = is_gated(kind_);
-  const bool plain = !gate && !inner_ && s_u_.handle == kNoParam && up_scale_ == 1;
-  if (plain && !up_.has_bias() && !down_.has_bias()) {
-    const Var y = mlp(x, up_.weight(tape), down_.weight(tape), activation_of(kind_));
-    return times(tape, y, inner_scale_ * down_scale_, one_);
+  if (in_one()) {
+    const Var up = up_.weight(tape);
+    const Var down = down_.weight(tape);
+    const Var y = gate ? gated_mlp(x,
+                                   up,
+                                   down,
+                                   watch(tape, params_, s_u_.handle),
+                                   watch(tape, params_, s_v_.handle),
+                                   gated_spec())
+                       : mlp(x, up, down, activation_of(kind_));
+    return times(tape, y, up_scale_ * inner_scale_ * down_scale_, one_);
   }
   Var z = gate ? gated_activation(tape, x) : plain_activation(tape, x);
   // A gated activation is linear in u, so the factor of u can wait; without a norm in between, both

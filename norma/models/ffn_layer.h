@@ -5,6 +5,7 @@
 
 #include "norma/models/build.h"
 #include "norma/nn/linear_layer.h"
+#include "norma/ops/gated.h"
 
 namespace norma {
 
@@ -33,7 +34,10 @@ class FfnLayer {
                  const Formula& init,
                  const Formula& stored);
   Var gated_activation(Tape& tape, Var x) const;
+  GatedSpec gated_spec() const;
   Var plain_activation(Tape& tape, Var x) const;
+  /// Whether one op does it all: two products without biases and nothing but an activation between.
+  bool in_one() const;
 
   ParamStore& params_;
   FfnKind kind_;

@@ -26,7 +26,9 @@ class LinearLayer {
   void apply(Tape& tape, Var x, std::span<Var> results) const;
   /// For a layer of one part.
   Var apply(Tape& tape, Var x) const;
-  /// What a layer of one part without a bias multiplies by.
+  /// Products that the parts take together.
+  std::size_t groups() const { return groups_.size(); }
+  /// What a layer of one group without a bias multiplies by: its parts' rows below each other.
   Var weight(Tape& tape) const { return weight(tape, groups_.front()); }
   bool has_bias() const { return groups_.front().has_bias; }
 

@@ -55,6 +55,14 @@ void require_shape(std::string_view op, std::string_view name, Var v, const Shap
   if (v && !(v.shape() == wanted)) throw ShapeError(op, name, wanted.text(), v.shape().text());
 }
 
+void require_weight(
+    std::string_view op, std::string_view name, Var x, Var weight, Index in, const char* letters) {
+  require_float(op, name, weight);
+  require_same_type(op, x, name, weight);
+  if (weight.shape().rank() == 2 && weight.shape()[1] == in) return;
+  throw ShapeError(op, name, say(letters, in), weight.shape().text());
+}
+
 void require_divides(std::string_view op,
                      std::string_view part_name,
                      Index part,

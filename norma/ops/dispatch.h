@@ -99,6 +99,9 @@ void require_same_type(std::string_view op, Var x, std::string_view name, Var v)
 /// Gains, biases and scales are kept wide: f32 beside bf16.
 void require_vector_type(std::string_view op, Var x, std::string_view name, Var v);
 void require_shape(std::string_view op, std::string_view name, Var v, const Shape& wanted);
+/// A matrix (out, in) of x's type; `letters` says its shape up to the number.
+void require_weight(
+    std::string_view op, std::string_view name, Var x, Var weight, Index in, const char* letters);
 void require_divides(std::string_view op,
                      std::string_view part_name,
                      Index part,

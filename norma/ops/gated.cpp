@@ -5,15 +5,11 @@
 
 namespace norma {
 
-namespace {
-
 std::string_view gated_name(Activation act) {
   if (act == Activation::silu) return "swiglu";
   if (act == Activation::gelu_tanh) return "geglu";
   throw RequestError(say("gated: act must be silu or gelu_tanh, got ", name_of(act), "."));
 }
-
-}  // namespace
 
 Var gated(Var u, Var g, Var s_u, Var s_v, GatedSpec spec) {
   const std::string_view op = gated_name(spec.act);

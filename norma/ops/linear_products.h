@@ -5,6 +5,7 @@
 #include "norma/base/into.h"
 #include "norma/kernels/gemm.h"
 #include "norma/kernels/rows.h"
+#include "norma/ops/dispatch.h"
 
 namespace norma {
 
@@ -60,6 +61,29 @@ kernels::Gemm<T, Wide<T>> weight_gradient(kernels::Rows<const T> dy,
           .c = dweight,
           .ldc = x.cols,
           .beta = beta_of(into)};
+}
+
+/// What is left of the gradient of y = f(x·upᵀ)·downᵀ once z = f(x·upᵀ) and dh, the gradient of
+/// x·upᵀ, are there. What is not wanted is left out.
+template <class T, class Who>
+void two_map_gradients(Who who,
+                       kernels::Rows<const T> dy,
+                       kernels::Rows<const T> z,
+                       kernels::Rows<const T> dh,
+                       Var x,
+                       Var up,
+                       const WantedRows& dx,
+                       const WantedRows& dup,
+                       const WantedRows& ddown) {
+  if (ddown) {
+    kernels::run(who, weight_gradient<T>(dy, z, ddown.data<Wide<T>>(), ddown.into));
+  }
+  if (dx) {
+    kernels::run(who, input_gradient<T>(dh, elements<const T>(up), dx.rows<T>(), dx.into));
+  }
+  if (dup) {
+    kernels::run(who, weight_gradient<T>(dh, rows<const T>(x), dup.data<Wide<T>>(), dup.into));
+  }
 }
 
 }  // namespace norma

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "norma/kernels/activated_products.h"
 #include "norma/kernels/activation.h"
 #include "norma/ops/dispatch.h"
 #include "norma/ops/linear_products.h"
@@ -13,7 +14,7 @@ namespace {
 
 constexpr std::string_view kOp = "mlp";
 
-/// Whether products do the activation themselves.
+/// Whether the first product does the activation itself.
 template <class T, class Who>
 bool rides_on_products(Who, Activation act, const std::array<Index, 4>& sides) {
   const bool offered = std::is_same_v<Who, kernels::Cuda> && std::is_same_v<T, Bf16>;
@@ -43,8 +44,7 @@ void go_up(Who who,
   kernels::run(who, kernels::ActivationForward<T>{h, z, act});
 }
 
-/// dh = dz·act'(h), dz = dy·down. Where z is wanted again it takes the place of dz; where not,
-/// products do the rest as well if they can.
+/// dh = dz·act'(h), dz = dy·down. Where z is wanted again it takes the place of dz.
 template <class T, class Who>
 void come_down(Who who,
                kernels::Rows<const T> dy,
@@ -53,38 +53,24 @@ void come_down(Who who,
                kernels::Rows<T> dz,
                kernels::Rows<T> dh,
                bool z_again,
-               bool rides,
                Activation act) {
-  kernels::Gemm<T> product = input_gradient(dy, down, dz);
-  if (!z_again && rides) {
-    product.c = dh.data;
-    product.epilogue = kernels::Epilogue::gelu_gradient;
-    product.inner = h.data;
-    return kernels::run(who, product);
+  const kernels::Rows<T> z = z_again ? dz : kernels::Rows<T>{};
+  if (act == Activation::gelu_tanh &&
+      kernels::run_fused(who, kernels::GeluGradientProduct<T>{dy, down, h, dh, z})) {
+    return;
   }
-  kernels::run(who, product);
+  kernels::run(who, input_gradient(dy, down, dz));
   kernels::run(who,
-               kernels::ActivationBackward<T>{.x = h,
-                                              .dy = dz,
-                                              .dx = dh,
-                                              .dx_into = Into::set,
-                                              .kind = act,
-                                              .y = z_again ? dz : kernels::Rows<T>{}});
-}
-
-void require_matrix(std::string_view name, Var x, Var weight, Index in, const char* letters) {
-  require_float(kOp, name, weight);
-  require_same_type(kOp, x, name, weight);
-  if (weight.shape().rank() == 2 && weight.shape()[1] == in) return;
-  throw ShapeError(kOp, name, say(letters, in), weight.shape().text());
+               kernels::ActivationBackward<T>{
+                   .x = h, .dy = dz, .dx = dh, .dx_into = Into::set, .kind = act, .y = z});
 }
 
 }  // namespace
 
 Var mlp(Var x, Var up, Var down, Activation act) {
   require_float(kOp, "x", x);
-  require_matrix("up", x, up, x.shape().cols(), "(F, I) with I = ");
-  require_matrix("down", x, down, up.shape()[0], "(O, F) with F = ");
+  require_weight(kOp, "up", x, up, x.shape().cols(), "(F, I) with I = ");
+  require_weight(kOp, "down", x, down, up.shape()[0], "(O, F) with F = ");
 
   Tape& tape = x.tape();
   const Shape inner = x.shape().with_last(up.shape()[0]);
@@ -123,21 +109,10 @@ Var mlp(Var x, Var up, Var down, Activation act) {
                      rows<T>(other.tensor()),
                      dhs,
                      again,
-                     rides_on_products<T>(who, act, sides),
                      act);
       }
-      if (ddown) {
-        const auto z = rows<const T>(again ? other.tensor() : kept);
-        kernels::run(who, weight_gradient<T>(dys, z, ddown.template data<Wide<T>>(), ddown.into));
-      }
-      if (dx) {
-        kernels::run(who,
-                     input_gradient<T>(dhs, elements<const T>(up), dx.template rows<T>(), dx.into));
-      }
-      if (dup) {
-        kernels::run(
-            who, weight_gradient<T>(dhs, rows<const T>(x), dup.template data<Wide<T>>(), dup.into));
-      }
+      const auto z = rows<const T>(again ? other.tensor() : kept);
+      two_map_gradients<T>(who, dys, z, dhs, x, up, dx, dup, ddown);
     });
   });
   return y;

@@ -11,7 +11,7 @@ namespace norma {
 /// saves  x·upᵀ (..., F), and what act makes of it unless the tape makes cheap values again
 /// grads  dx, dup, ddown
 /// The same as linear(activation(linear(x, up), act), down). On a GPU in bf16 the activation
-/// gelu_tanh and its gradient are part of the products.
+/// gelu_tanh is part of the first product, and on Hopper its gradient of the second's.
 Var mlp(Var x, Var up, Var down, Activation act);
 
 }  // namespace norma

@@ -27,6 +27,7 @@ OpCheck lerp_check();
 OpCheck linear_check();
 OpCheck mean_pool_check();
 OpCheck mlp_check();
+OpCheck gated_mlp_check();
 OpCheck multiply_check();
 OpCheck patchify_check();
 OpCheck prepend_token_check();

@@ -21,6 +21,20 @@ void launch(const char* what,
   check(cudaGetLastError(), what);
 }
 
+/// launch() with more shared memory than a kernel gets unasked.
+template <class... Parameters, class... Arguments>
+void launch_tiles(const char* what,
+                  Index blocks,
+                  int threads,
+                  std::size_t shared,
+                  void (*kernel)(Parameters...),
+                  Arguments&&... arguments) {
+  check(cudaFuncSetAttribute(
+            kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
+        "asking for shared memory");
+  launch(what, static_cast<unsigned>(blocks), threads, shared, kernel, arguments...);
+}
+
 /// Blocks of `threads` for `count` items, at most `most`: kernels walk on in strides of the grid.
 inline unsigned blocks_for(Index count, int threads, Index most = Index{1} << 20) {
   const Index wanted = (count + threads - 1) / threads;

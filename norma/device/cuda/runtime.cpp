@@ -49,6 +49,7 @@ const Context& context() {
 
 cudaStream_t stream() { return context().queue; }
 int multiprocessors() { return context().properties.multiProcessorCount; }
+bool is_hopper() { return context().properties.major == 9; }
 
 bool available() {
   int count = 0;

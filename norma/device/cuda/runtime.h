@@ -17,5 +17,7 @@ cudaStream_t stream();
 
 /// Multiprocessors of the GPU.
 int multiprocessors();
+/// Whether it has the matrix units and the copy engine of that generation.
+bool is_hopper();
 
 }  // namespace norma::device

@@ -26,8 +26,15 @@ void with_activation(Activation kind, F&& f) {
 }
 
 __device__ inline double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
-// The quick division gives 0 where the divisor is beyond 2^126, and so would bf16.
-__device__ inline float sigmoid(float x) { return __fdividef(1.0f, 1.0f + expf(-x)); }
+// The hardware's own exponential and reciprocal, good to 1e-6. Where the exponential is infinite or
+// the reciprocal beyond the smallest number, the sigmoid is 0, and so it would be in bf16.
+__device__ inline float sigmoid(float x) {
+  float power = 0;
+  float open = 0;
+  asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(power) : "f"(-1.4426950408889634f * x));
+  asm("rcp.approx.ftz.f32 %0, %1;\n" : "=f"(open) : "f"(1.0f + power));
+  return open;
+}
 
 /// Φ(x) and exp(−x²/2), which its slope is made of.
 template <class C>
@@ -72,18 +79,18 @@ __device__ inline Curve<C> activate(C x) {
     // (1 + tanh z) / 2 = σ(2z), with 2z = x·(kLinear + kCube·x²).
     constexpr C kLinear = static_cast<C>(1.5957691216057308);
     constexpr C kCube = static_cast<C>(0.07135481627159625);
-    const C open = sigmoid(x * (kLinear + kCube * x * x));
-    // Beyond ±16 the sigmoid is 0 or 1 and the last product is 0 times something; x² could be
-    // infinite there, so it is kept finite.
-    const C near = x < C{-16} ? C{-16} : x > C{16} ? C{16} : x;
-    return {x * open, open + open * (1 - open) * near * (kLinear + 3 * kCube * near * near)};
+    // Beyond ±22 the sigmoid is 0 or 1 whatever x² is; the slope's 0 times something needs it
+    // finite.
+    const C square = x * x < C{512} ? x * x : C{512};
+    const C open = sigmoid(x * (kLinear + kCube * square));
+    return {x * open, open + (open - open * open) * (x * (kLinear + 3 * kCube * square))};
   } else if constexpr (kKind == Activation::relu) {
     return {x < 0 ? C{0} : x, x > 0 ? C{1} : C{0}};
   } else if constexpr (kKind == Activation::relu2) {
     return {x < 0 ? C{0} : x * x, x > 0 ? 2 * x : C{0}};
   } else {
     const C open = sigmoid(x);
-    return {x * open, open * (1 + x * (1 - open))};
+    return {x * open, open + x * open * (1 - open)};
   }
 }
 

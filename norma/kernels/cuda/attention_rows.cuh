@@ -6,20 +6,6 @@
 
 namespace norma::kernels {
 
-/// launch() with more shared memory than a kernel gets unasked.
-template <class... Parameters, class... Arguments>
-void launch_tiles(const char* what,
-                  Index blocks,
-                  int threads,
-                  std::size_t shared,
-                  void (*kernel)(Parameters...),
-                  Arguments&&... arguments) {
-  device::check(cudaFuncSetAttribute(
-                    kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
-                "asking for shared memory");
-  launch(what, static_cast<unsigned>(blocks), threads, shared, kernel, arguments...);
-}
-
 /// Whether each head's part of all these rows can be taken in packs.
 template <class... T>
 bool heads_pack(const AttentionShape& s, const Rows<T>&... rows) {

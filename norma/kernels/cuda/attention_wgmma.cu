@@ -40,18 +40,6 @@ __global__ void rows_kernel(const AttentionBackward<Bf16> a) {
   }
 }
 
-bool is_hopper() {
-  static const bool kIs = [] {
-    int device = 0;
-    int major = 0;
-    device::check(cudaGetDevice(&device), "asking for the GPU");
-    device::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
-                  "asking the GPU for its kind");
-    return major == 9;
-  }();
-  return kIs;
-}
-
 /// As many blocks as fit at a time, or fewer where there is less to do.
 Index blocks_of(const Walk& walk) { return std::min<Index>(walk.items, device::multiprocessors()); }
 
@@ -101,7 +89,7 @@ bool wgmma_attention(const AttentionBackward<Bf16>& a) {
   // Tiles, rows and blocks are counted in 32 bits.
   const bool counted = s.batch * s.queries < Index{1} << 30 &&
                        s.batch * s.heads * (s.queries / wgmma::kTile + 1) < Index{1} << 30;
-  if (!ruled || !counted || !wgmma::is_hopper()) return false;
+  if (!ruled || !counted || !device::is_hopper()) return false;
   const auto fits = [&](const auto& rows) { return !rows || heads_pack(s, rows); };
   if (!heads_pack(s, a.q, a.k, a.v, a.o, a.dout) || !fits(a.dq) || !fits(a.dk) || !fits(a.dv)) {
     return false;

@@ -12,6 +12,8 @@
 
 namespace norma::kernels::wgmma {
 
+using tile_copy::Place;
+
 inline constexpr int kThreads = 3 * kWarpgroup;
 inline constexpr int kTile = 2 * kSide;
 inline constexpr int kConsumerWarps = 8;
@@ -115,18 +117,6 @@ class Tiles {
   Walk walk_;
   int item_;
   bool second_ = false;
-};
-
-/// A place in the ring of stages, and the phase of the stage's barriers there.
-template <int kStages>
-struct Place {
-  int stage = 0;
-  unsigned phase = 0;
-  __device__ void next() {
-    if (++stage < kStages) return;
-    stage = 0;
-    phase ^= 1U;
-  }
 };
 
 /// By all lanes of a consumer's warp: it has read everything that the barrier guards.

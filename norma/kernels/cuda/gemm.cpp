@@ -209,7 +209,7 @@ std::string name_of_product(const Gemm<T, Result>& g) {
   std::string name = say("product|", device::info().name, "|cublasLt ", cublasLtGetVersion(), "|");
   name += say(name_of(kDTypeOf<T>), ">", name_of(kDTypeOf<Result>), "|");
   name += say(g.trans_a ? "t" : "n", g.trans_b ? "t" : "n");
-  if (g.epilogue != Epilogue::none) name += g.epilogue == Epilogue::gelu ? " gelu" : " dgelu";
+  if (g.epilogue == Epilogue::gelu) name += " gelu";
   for (const Index size : {g.m, g.n, g.k, g.lda, g.ldb, g.ldc}) name += say(" ", size);
   for (const void* place : {static_cast<const void*>(g.a),
                             static_cast<const void*>(g.b),
@@ -247,9 +247,7 @@ Plan make_plan(const Gemm<T, Result>& g) {
   describe(made, CUBLASLT_MATMUL_DESC_TRANSA, g.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   describe(made, CUBLASLT_MATMUL_DESC_TRANSB, g.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N);
   if (g.epilogue != Epilogue::none) {
-    describe(made,
-             CUBLASLT_MATMUL_DESC_EPILOGUE,
-             g.epilogue == Epilogue::gelu ? CUBLASLT_EPILOGUE_GELU_AUX : CUBLASLT_EPILOGUE_DGELU);
+    describe(made, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_GELU_AUX);
     describe(made, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<std::int64_t>(g.ldc));
     describe(made, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.inner);
   }

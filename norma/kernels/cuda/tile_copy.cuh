@@ -62,6 +62,18 @@ __device__ inline void wait(unsigned barrier, unsigned phase) {
 #endif
 }
 
+/// A place in the ring of stages, and the phase of the stage's barriers there.
+template <int kStages>
+struct Place {
+  int stage = 0;
+  unsigned phase = 0;
+  __device__ void next() {
+    if (++stage < kStages) return;
+    stage = 0;
+    phase ^= 1U;
+  }
+};
+
 /// The box at (column, row) of matrix `index`; what lies beyond the matrix comes as zeros.
 __device__ inline void copy_box(
     unsigned to, const CUtensorMap* from, int column, int row, int index, unsigned barrier) {
@@ -76,9 +88,67 @@ __device__ inline void copy_box(
       : "memory");
 }
 
-/// A matrix for the engine, in boxes of 64 by 64: `count` matrices of `rows` rows follow each
-/// other. False where the driver is too old or the matrix not aligned to 16 bytes.
-inline bool describe(Rows<const Bf16> all, Index rows, Index count, CUtensorMap& map) {
+/// The same into this place of both blocks of a cluster; each block's barrier is told.
+__device__ inline void copy_box_to_both(
+    unsigned to, const CUtensorMap* from, int column, int row, int index, unsigned barrier) {
+  constexpr std::uint16_t kBoth = 3;
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%2, %3, %4}], [%5], %6;\n" ::"r"(to),
+      "l"(from),
+      "r"(column),
+      "r"(row),
+      "r"(index),
+      "r"(barrier),
+      "h"(kBoth)
+      : "memory");
+}
+/// Arrives `kTimes` at a barrier of a block of the cluster. Says nothing of what this thread wrote:
+/// who arrives here has only read.
+template <int kTimes = 1>
+__device__ inline void arrive_at(unsigned barrier, unsigned block) {
+  asm volatile(
+      "{\n.reg .b32 there;\n"
+      "mapa.shared::cluster.u32 there, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [there], %2;\n}\n" ::"r"(barrier),
+      "r"(block),
+      "n"(kTimes)
+      : "memory");
+}
+
+/// By every thread that wrote to shared memory what the engine will read, before they meet.
+__device__ inline void show_to_engine() {
+  asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+}
+/// A box from shared memory to (column, row) of matrix `index`, without what lies beyond it.
+__device__ inline void store_box(
+    const CUtensorMap* to, int column, int row, int index, unsigned from) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%1, %2, %3}], [%4];\n" ::"l"(to),
+      "r"(column),
+      "r"(row),
+      "r"(index),
+      "r"(from)
+      : "memory");
+}
+/// Closes a group of this thread's stores.
+__device__ inline void close_stores() {
+  asm volatile("cp.async.bulk.commit_group;\n" ::: "memory");
+}
+/// Waits until shared memory was read by all groups of this thread but the last kPending.
+template <int kPending>
+__device__ inline void wait_until_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;\n" ::"n"(kPending) : "memory");
+}
+/// Waits until everything that this thread stored has arrived.
+__device__ inline void wait_until_stored() {
+  asm volatile("cp.async.bulk.wait_group 0;\n" ::: "memory");
+}
+
+/// A matrix for the engine, in boxes of 64 columns and `box_rows` rows: `count` matrices of `rows`
+/// rows follow each other. False where the driver is too old or the matrix not aligned to 16 bytes.
+inline bool describe(
+    Rows<const Bf16> all, Index rows, Index count, CUtensorMap& map, int box_rows = 64) {
   using Encode = CUresult (*)(CUtensorMap*,
                               CUtensorMapDataType,
                               cuuint32_t,
@@ -100,7 +170,7 @@ inline bool describe(Rows<const Bf16> all, Index rows, Index count, CUtensorMap&
     return there ? reinterpret_cast<Encode>(found) : nullptr;
   }();
   if (kEncode == nullptr) return false;
-  constexpr cuuint32_t kBox[3] = {64, 64, 1};
+  const cuuint32_t box[3] = {64, static_cast<cuuint32_t>(box_rows), 1};
   constexpr cuuint32_t kSteps[3] = {1, 1, 1};
   const cuuint64_t sizes[3] = {static_cast<cuuint64_t>(all.cols),
                                static_cast<cuuint64_t>(rows),
@@ -113,7 +183,7 @@ inline bool describe(Rows<const Bf16> all, Index rows, Index count, CUtensorMap&
                  const_cast<Bf16*>(all.data),
                  sizes,
                  strides,
-                 kBox,
+                 box,
                  kSteps,
                  CU_TENSOR_MAP_INTERLEAVE_NONE,
                  CU_TENSOR_MAP_SWIZZLE_128B,

@@ -80,7 +80,7 @@ __device__ inline void used(unsigned (&a)[N][4]) {
   }
 }
 
-// Operands of a product's asm: the registers of 64 or 128 columns.
+// Operands of a product's asm: the registers of 64, 128 or 256 columns.
 #define NORMA_8(how, i)                                                                 \
   how(d[i]), how(d[i + 1]), how(d[i + 2]), how(d[i + 3]), how(d[i + 4]), how(d[i + 5]), \
       how(d[i + 6]), how(d[i + 7])
@@ -94,6 +94,14 @@ __device__ inline void used(unsigned (&a)[N][4]) {
   ", "                                                                               \
   "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define NORMA_128_NAMES                                                                    \
+  NORMA_64_NAMES                                                                           \
+  ", "                                                                                     \
+  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "       \
+  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "       \
+  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, " \
+  "%111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, "   \
+  "%125, %126, %127"
 #define NORMA_LEFT "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])
 #define NORMA_PRODUCT(columns, add)       \
   "{\n.reg .pred p;\nsetp.ne.b32 p, " add \
@@ -143,28 +151,52 @@ __device__ inline void multiply_add(float (&d)[64], const unsigned (&a)[4], std:
                : NORMA_LEFT, "l"(b), "n"(kTurned ? 1 : 0));
 }
 
+/// d = a·b, or d += a·b where `add` is not 0; 256 columns.
+template <bool kTurned>
+__device__ inline void multiply(float (&d)[128], std::uint64_t a, std::uint64_t b, int add) {
+  asm volatile(NORMA_PRODUCT("256", "%130") "{" NORMA_128_NAMES
+                                            "}, "
+                                            "%128, %129, p, 1, 1, 0, %131;\n}\n"
+               : NORMA_32("+f", 0), NORMA_32("+f", 32), NORMA_32("+f", 64), NORMA_32("+f", 96)
+               : "l"(a), "l"(b), "r"(add), "n"(kTurned ? 1 : 0));
+}
+
 #undef NORMA_8
 #undef NORMA_32
 #undef NORMA_32_NAMES
 #undef NORMA_64_NAMES
+#undef NORMA_128_NAMES
 #undef NORMA_LEFT
 #undef NORMA_PRODUCT
 
+// Fragments from and to squares, 16 columns at a time: four pairs of neighbours a thread, as a left
+// factor holds them. Lane 8m + i names row i of matrix m; the matrices are a[0] .. a[3].
+__device__ inline unsigned fragment_at(unsigned tile, int k) {
+  const int row =
+      static_cast<int>(threadIdx.x) % kWarpgroup / 32 * 16 + lane() % 8 + lane() / 8 % 2 * 8;
+  const int chunk = (2 * (k % 4) + lane() / 16) ^ (row % 8);
+  return tile + static_cast<unsigned>(k / 4 * kSquareBytes + row * 128 + chunk * 16);
+}
+__device__ inline void load_fragment(unsigned tile, int k, unsigned (&to)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(fragment_at(tile, k))
+               : "memory");
+}
+__device__ inline void store_fragment(unsigned tile, int k, const unsigned (&from)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(
+                   fragment_at(tile, k)),
+               "r"(from[0]),
+               "r"(from[1]),
+               "r"(from[2]),
+               "r"(from[3])
+               : "memory");
+}
 /// The warpgroup's 64 rows of a tile, 16·K wide, as left factors in registers.
 template <int K>
 __device__ inline void load_left(unsigned tile, unsigned (&to)[K][4]) {
-  // Lane 8m + i names row i of matrix m; the matrices are a[0] .. a[3].
-  const int row =
-      static_cast<int>(threadIdx.x) % kWarpgroup / 32 * 16 + lane() % 8 + lane() / 8 % 2 * 8;
 #pragma unroll
-  for (int k = 0; k < K; ++k) {
-    const int chunk = (2 * (k % 4) + lane() / 16) ^ (row % 8);
-    const unsigned at = tile + static_cast<unsigned>(k / 4 * kSquareBytes + row * 128 + chunk * 16);
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
-                 : "=r"(to[k][0]), "=r"(to[k][1]), "=r"(to[k][2]), "=r"(to[k][3])
-                 : "r"(at)
-                 : "memory");
-  }
+  for (int k = 0; k < K; ++k) load_fragment(tile, k, to[k]);
 }
 
 __device__ inline unsigned pair(float low, float high) {

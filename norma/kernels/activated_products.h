@@ -1,0 +1,60 @@
+// Products that do an activation, or its gradient, on each tile before it is stored: what the
+// activation reads and makes passes through memory once. Cuda in bf16 on Hopper alone; each says
+// whether it was queued, and where not, the composed kernels of the op do the same.
+#pragma once
+
+#include <type_traits>
+
+#include "norma/kernels/gated.h"
+
+namespace norma::kernels {
+
+/// dz = dy·down, dh = dz·gelu_tanh'(h), z = gelu_tanh(h).
+template <class T>
+struct GeluGradientProduct {
+  Rows<const T> dy;  // (rows, O)
+  const T* down;     // (O, F)
+  Rows<const T> h;   // (rows, F)
+  Rows<T> dh;
+  Rows<T> z;  // data null: not wanted
+};
+
+/// [u, g] = x·upᵀ, and then y of them.
+template <class T>
+struct GatedProduct {
+  Rows<const T> x;  // (rows, I)
+  const T* up;      // (2F, I): the rows of u, then those of g
+  Rows<T> u;        // (rows, F); the same memory as then.u
+  Rows<T> g;
+  GatedForward<T> then;
+};
+
+/// dy = dout·down, then the gradients of it; y is made again beside them.
+template <class T>
+struct GatedGradientProduct {
+  Rows<const T> dout;     // (rows, O)
+  const T* down;          // (O, F)
+  GatedBackward<T> then;  // its dy is the product and not looked at; du and dg are set
+  Rows<T> y;              // data null: not wanted
+};
+/// Rows that then.partials_u and then.partials_v must have for this.
+constexpr Index product_partials(Index rows) { return (rows + 63) / 64; }
+
+template <class T>
+bool run(Cuda, const GeluGradientProduct<T>& a);
+template <class T>
+bool run(Cuda, const GatedProduct<T>& a);
+template <class T>
+bool run(Cuda, const GatedGradientProduct<T>& a);
+
+/// The same for everybody: nobody else has them.
+template <class Who, class Product>
+bool run_fused(Who who, const Product& a) {
+  if constexpr (std::is_same_v<Who, Cuda>) {
+    return run(who, a);
+  } else {
+    return false;
+  }
+}
+
+}  // namespace norma::kernels
