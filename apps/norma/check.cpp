@@ -127,6 +127,7 @@ Summary check_op(const OpCheck& check, const std::vector<CaseId>& cases, bool f6
     CaseResult& worst = summary.worst;
     worst.forward_error = std::max(worst.forward_error, result.forward_error);
     worst.gradient_error = std::max(worst.gradient_error, result.gradient_error);
+    worst.scale_error = std::max(worst.scale_error, result.scale_error);
     worst.gradient_gap = std::max(worst.gradient_gap, result.gradient_gap);
     worst.composed_gap = std::max(worst.composed_gap, result.composed_gap);
     summary.judged += result.judged.size();
@@ -138,11 +139,12 @@ Summary check_op(const OpCheck& check, const std::vector<CaseId>& cases, bool f6
 }
 
 void print_header() {
-  std::printf("%-16s %6s  %-19s  %-20s  %-8s  %-11s  %-9s  %s\n",
+  std::printf("%-16s %6s  %-19s  %-20s  %-9s  %-8s  %-11s  %-9s  %s\n",
               "op",
               "cases",
               "f32 forward (limit)",
               "f32 gradient (limit)",
+              "f32 scale",
               "f64 gap",
               "not judged",
               "composed",
@@ -151,18 +153,20 @@ void print_header() {
 
 void print_row(const OpCheck& check, const Summary& summary) {
   const checks::Limit limit = checks::f32_limit(check.kind);
-  std::printf("%-16s %6zu  %.1e (%.0e)      %.1e (%.0e)       %.1e   %4zu/%-6zu  %.1e    %s\n",
-              check.op.c_str(),
-              summary.cases,
-              summary.worst.forward_error,
-              limit.forward,
-              summary.worst.gradient_error,
-              limit.gradient,
-              summary.worst.gradient_gap,
-              summary.unjudged,
-              summary.judged + summary.unjudged,
-              summary.worst.composed_gap,
-              summary.failures.empty() ? "ok" : "FAILED");
+  std::printf(
+      "%-16s %6zu  %.1e (%.0e)      %.1e (%.0e)       %.1e    %.1e   %4zu/%-6zu  %.1e    %s\n",
+      check.op.c_str(),
+      summary.cases,
+      summary.worst.forward_error,
+      limit.forward,
+      summary.worst.gradient_error,
+      limit.gradient,
+      summary.worst.scale_error,
+      summary.worst.gradient_gap,
+      summary.unjudged,
+      summary.judged + summary.unjudged,
+      summary.worst.composed_gap,
+      summary.failures.empty() ? "ok" : "FAILED");
 }
 
 void print_json(const OpCheck& check, const Summary& summary) {
@@ -174,6 +178,8 @@ void print_json(const OpCheck& check, const Summary& summary) {
       .add("forward_limit", limit.forward)
       .add("gradient_error", summary.worst.gradient_error)
       .add("gradient_limit", limit.gradient)
+      .add("scale_error", summary.worst.scale_error)
+      .add("scale_limit", checks::scale_limit(DType::f32))
       .add("gradient_gap_f64", summary.worst.gradient_gap)
       .add("gradients_judged", static_cast<Index>(summary.judged))
       .add("gradients_not_judged", static_cast<Index>(summary.unjudged))

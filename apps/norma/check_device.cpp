@@ -26,6 +26,7 @@ struct Column {
   double forward = 0;
   double gradient = 0;
   double parameter = 0;
+  double scale = 0;
   std::vector<std::string> failures = {};
 };
 
@@ -42,6 +43,7 @@ Column check_type(const OpCheck& check, const std::vector<CaseId>& cases, DType 
     worst.forward = std::max(worst.forward, result.forward_error);
     worst.gradient = std::max(worst.gradient, result.gradient_error);
     worst.parameter = std::max(worst.parameter, result.parameter_error);
+    worst.scale = std::max(worst.scale, result.scale_error);
     if (!result.failure.empty()) worst.failures.push_back(result.failure);
   }
   return worst;
@@ -59,6 +61,7 @@ void print_header(const std::vector<DType>& types) {
                 say(name, " forward (limit)").c_str(),
                 say(name, " gradient (limit)").c_str());
     if (dtype == DType::bf16) std::printf("  %-18s", "parameter (limit)");
+    std::printf("  %-7s", "scale");
   }
   std::printf("\n");
 }
@@ -74,6 +77,7 @@ void print_row(const OpCheck& check, std::size_t cases, const std::vector<Column
     if (column.dtype == DType::bf16) {
       std::printf("  %-18s", beside_limit(column.parameter, limit.parameter).c_str());
     }
+    std::printf("  %.1e", column.scale);
     ok = ok && column.failures.empty();
   }
   std::printf("  %s\n", ok ? "ok" : "FAILED");
@@ -93,6 +97,7 @@ void print_json(const OpCheck& check, std::size_t cases, const Column& column) {
   if (column.dtype == DType::bf16) {
     line.add("parameter_error", column.parameter).add("parameter_limit", limit.parameter);
   }
+  line.add("scale_error", column.scale).add("scale_limit", checks::scale_limit(column.dtype));
   line.add("failures", static_cast<Index>(column.failures.size()));
   std::puts(line.text().c_str());
 }

@@ -24,6 +24,7 @@ void take(CaseResult& result, const Errors& errors) {
   result.forward_error = std::max(result.forward_error, errors.forward);
   result.gradient_error = std::max(result.gradient_error, errors.gradient);
   result.parameter_error = std::max(result.parameter_error, errors.parameter);
+  result.scale_error = std::max(result.scale_error, errors.scale.gap);
 }
 
 }  // namespace
@@ -46,7 +47,7 @@ CaseResult run_device_case(const OpCheck& check, const CaseId& id, DType dtype) 
   run_both(truth, stored ? problem.stored_in_bf16 : problem.forward);
   Instance first(problem, id, plain);
   run_both(first, problem.forward);
-  const Errors errors = errors_between(first, truth, check.cancels);
+  const Errors errors = errors_between(first, truth, check.cancels, dtype);
   take(result, errors);
 
   std::string composed_failure;
@@ -54,13 +55,13 @@ CaseResult run_device_case(const OpCheck& check, const CaseId& id, DType dtype) 
     Instance composed(problem, id, exact);
     run_both(composed, problem.composed);
     composed_failure = errors_over(say("against the composed definition in ", name_of(dtype)),
-                                   errors_between(first, composed, check.cancels),
+                                   errors_between(first, composed, check.cancels, dtype),
                                    limit);
   }
 
   Instance strided(problem, id, padded);
   run_both(strided, problem.forward);
-  const Errors strided_errors = errors_between(strided, truth, check.cancels);
+  const Errors strided_errors = errors_between(strided, truth, check.cancels, dtype);
   take(result, strided_errors);
 
   Instance second(problem, id, plain);

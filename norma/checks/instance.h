@@ -48,6 +48,8 @@ class Instance {
   void clear_grads();
 
   Tape& tape() { return tape_; }
+  Condition condition() const { return id_.condition; }
+  const std::string& input_name(std::size_t i) const { return problem_.inputs[i].name; }
   std::size_t input_count() const { return leaves_.size(); }
   bool differentiable(std::size_t i) const { return leaves_[i].needs_grad; }
   /// On the host, like all that follow.

@@ -14,6 +14,14 @@ inline constexpr double kStep = 1e-6;
 /// A fused op against its composed definition, both in f64.
 inline constexpr double kComposedGap = 1e-9;
 
+/// How far the scale of a result, ⟨got, want⟩ / ⟨want, want⟩, may be from 1. An error of a whole
+/// percent could hide among those that bf16 allows each element; here roundings cancel: a hundred
+/// elements rounded to bf16 leave 2e-4. Judged are tensors whose scale so many elements carry, and
+/// only where so many standard deviations of what roundings leave stay below the limit.
+inline constexpr double kScaleTerms = 100;
+inline constexpr double kScaleDeviations = 4;
+constexpr double scale_limit(DType dtype) { return dtype == DType::bf16 ? 4e-3 : 1e-6; }
+
 /// What an op's rounding errors grow with.
 enum class Kind { elementwise, row_norm, geodesic, product, attention, loss, moves };
 

@@ -135,20 +135,22 @@ CaseResult run_case(const OpCheck& check, const CaseId& id) {
   run_both(truth, problem.forward);
   Instance fast(problem, id, {.dtype = DType::f32});
   run_both(fast, problem.forward);
-  const Errors errors = errors_between(fast, truth, check.cancels);
+  const Errors errors = errors_between(fast, truth, check.cancels, DType::f32);
   result.forward_error = errors.forward;
   result.gradient_error = errors.gradient;
+  result.scale_error = errors.scale.gap;
 
   std::string composed_failure;
   if (problem.composed) {
     Instance composed(problem, id, {.dtype = DType::f64});
     run_both(composed, problem.composed);
-    const Errors gap = errors_between(truth, composed, check.cancels);
-    const Errors fused = errors_between(fast, composed, check.cancels);
+    const Errors gap = errors_between(truth, composed, check.cancels, DType::f64);
+    const Errors fused = errors_between(fast, composed, check.cancels, DType::f32);
     result.composed_gap = std::max(gap.forward, gap.gradient);
     composed_failure = first_of({over("fused − composed in f64", result.composed_gap, kComposedGap),
                                  over("f32 forward − composed", fused.forward, limit.forward),
-                                 over("f32 gradient − composed", fused.gradient, limit.gradient)});
+                                 over("f32 gradient − composed", fused.gradient, limit.gradient),
+                                 scale_over("in f32, against composed,", fused.scale)});
   }
 
   Instance untouched(problem, id, {.dtype = DType::f32});
@@ -178,6 +180,7 @@ CaseResult run_case(const OpCheck& check, const CaseId& id) {
       first_of({over("gradient gap in f64", result.gradient_gap, kGradientGap),
                 over("forward error in f32", result.forward_error, limit.forward),
                 over("gradient error in f32", result.gradient_error, limit.gradient),
+                scale_over("in f32", errors.scale),
                 composed_failure,
                 touched,
                 twice,

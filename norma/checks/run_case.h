@@ -20,6 +20,7 @@ struct CaseResult {
   double forward_error = 0;    // f32 against f64; on a GPU, the type under test
   double gradient_error = 0;   // f32 against f64
   double parameter_error = 0;  // on a GPU in bf16: of gradients that are sums in f32
+  double scale_error = 0;      // |⟨got, want⟩ / ⟨want, want⟩ − 1| of whole tensors
   double composed_gap = 0;     // fused against composed, f64
   /// Inputs whose gradient was compared with differences, and those where rounding of the function
   /// values hides what the input does (a bias beside 1e15).

@@ -40,7 +40,9 @@ Errors ideal_errors(const OpCheck& check, const CaseId& id) {
     double& worst = parameter ? errors.parameter : errors.gradient;
     worst = std::max(worst, tensor_error(fast.grad(i), truth.grad(i), floor));
   }
-  errors.forward = errors_between(fast, truth, check.cancels).forward;
+  const Errors all = errors_between(fast, truth, check.cancels, DType::bf16);
+  errors.forward = all.forward;
+  errors.scale = all.scale;
   return errors;
 }
 
@@ -54,6 +56,7 @@ TEST_P(Bf16Limits, LeaveRoomForOneRounding) {
     EXPECT_LE(errors.forward, limit.forward) << repro(check, id);
     EXPECT_LE(errors.gradient, limit.gradient) << repro(check, id);
     EXPECT_LE(errors.parameter, 0.1 * limit.parameter) << repro(check, id);
+    EXPECT_LE(errors.scale.gap, 0.5 * errors.scale.limit) << repro(check, id);
   }
 }
 
