@@ -5,6 +5,7 @@
 #include "norma/ops/dispatch.h"
 #include "norma/ops/linear_products.h"
 #include "norma/ops/loss_rows.h"
+#include "norma/ops/row_parts.h"
 #include "norma/tensor/plain.h"
 
 namespace norma {
@@ -15,16 +16,11 @@ constexpr std::string_view kOp = "head_loss";
 
 /// Enough rows to keep a GPU busy with products, and a small part of what a step takes.
 constexpr Index kLogitBytes = Index{1} << 30;
-constexpr Index kMultiple = 128;  // whole tiles of a product
 
-/// Parts of about the same size: a last one of a few rows would cost as much as a whole one.
 Index rows_at_a_time(const HeadLossSpec& spec, const Shape& logits, DType dtype) {
-  if (spec.rows > 0) return spec.rows;
-  const Index row_bytes = logits.cols() * static_cast<Index>(size_of(dtype));
-  const Index most = std::max<Index>(1, kLogitBytes / row_bytes);
-  const Index parts = (logits.rows() + most - 1) / most;
-  const Index rows = (logits.rows() + parts - 1) / parts;
-  return (rows + kMultiple - 1) / kMultiple * kMultiple;
+  if (spec.rows > 0) return std::min(spec.rows, logits.rows());
+  return rows_of_part(logits.rows(),
+                      kLogitBytes / (logits.cols() * static_cast<Index>(size_of(dtype))));
 }
 
 /// What forward computes for backward; absent where it is not wanted.
@@ -88,7 +84,7 @@ CrossEntropyResult head_loss(Var x, Var weight, Var targets, Var scale, HeadLoss
   CrossEntropyResult result;
   {
     LossPass pass(kOp, targets, scale, logits, dtype, spec.loss, tape);
-    const Index most = std::min(rows_at_a_time(spec, logits, dtype), logits.rows());
+    const Index most = rows_at_a_time(spec, logits, dtype);
     const Scratch memory = tape.scratch({most, logits.cols()}, dtype);
     const Scratch share = tape.scratch(saves.scale ? scale.shape() : Shape{1}, wide(dtype));
     for (Index first = 0; first < logits.rows(); first += most) {
