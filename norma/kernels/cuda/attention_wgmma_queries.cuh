@@ -38,6 +38,7 @@ __device__ void queries_producer(const Maps& maps,
       if (lane() == 0) {
         copy_block(plan, place.stage, &maps.k, &maps.v, tile.kv, f * kSide, tile.b);
       }
+      __syncwarp();  // a lane two phases behind would wait for ever
       place.next();
     }
   }
