@@ -7,13 +7,14 @@ usage() {
   cat <<'END'
 Usage: bench/device.sh VERB [CASE...]
 
-  check             norma check in f32 and bf16
-  kernels           norma bench kernels
-  train [CASE...]   steps of Norma and of its peer, taking turns
-  peers [CASE...]   steps of the peers alone
-  losses [CASE...]  50 steps of both from the same weights and batches
-  table             what was measured so far
-  all               check, kernels, train, losses, and the peers that Norma has no model for yet
+  check                norma check in f32 and bf16
+  kernels              norma bench kernels
+  train [CASE...]      steps of Norma and of its peer, taking turns
+  peers [CASE...]      steps of the peers alone
+  losses [CASE...]     50 steps of both from the same weights and batches
+  breakdown [CASE...]  what the time of a step of Norma goes into, with the card's clock and power
+  table                what was measured so far
+  all                  check, kernels, train, losses, and the peers that Norma has no model for yet
 
 A CASE is a name of `norma bench train`, with an optimizer behind it where it is not AdamW: dnt-124m:msgdw. Without any:
 gpt2-124m dnt-124m dnt-124m:msgdw ngpt-0.5b prerms-0.5b ngpt-0.5b-8k gpt2-774m. The peers are also vit-l16 and vit-b16.
@@ -24,10 +25,12 @@ Environment:
   PEER_PYTHON  a Python with torch (python3)
   PEER_ARGS    more for every peer, e.g. "--attention cudnn --stream bf16"
   DEVICE       cuda; cpu compares losses of the cases tiny-gpt2, tiny-dnt, tiny-prerms and tiny-ngpt in f32
-  STEPS        timed steps (20)
+  STEPS        timed steps (20; 12 of a breakdown)
   ROUNDS       how often Norma and the peer take turns; medians count (1)
   LIMIT        seconds that one program may take (240)
   RESULTS      where the figures are collected (build/device.jsonl)
+  CUDA_HOME    where a breakdown looks for CUPTI before /usr/local/cuda
+  STEP_TRACE_LIBRARY  a breakdown's tracer (libstep_trace.so of the bundle or the build, else made from bench/step_trace.cpp)
 END
 }
 
@@ -100,6 +103,55 @@ compare_losses() {
   rm -rf "$folder"
 }
 
+# Sets tracer to the library that traces: a ready one, or one made from what CUDA has here.
+find_tracer() {
+  local cuda includes=() folders=() file folder
+  for file in ${STEP_TRACE_LIBRARY:+"$STEP_TRACE_LIBRARY"} "$root"/{lib,build/bundle/lib,build/cuda}/libstep_trace.so; do
+    [[ ! -f $file ]] || { tracer=$file && return; }
+    [[ $file != "${STEP_TRACE_LIBRARY:-}" ]] || { note "there is no $file (STEP_TRACE_LIBRARY)" && return 1; }
+  done
+  for cuda in ${CUDA_HOME:+"$CUDA_HOME"} /usr/local/cuda; do
+    for folder in "$cuda" "$cuda/extras/CUPTI"; do
+      [[ ! -f $folder/include/cupti.h ]] || includes+=(-I "$folder/include" -I "$cuda/include")
+      for file in "$folder"/{lib64,lib}/libcupti.so; do [[ ! -f $file ]] || folders+=("$(dirname "$file")"); done
+    done
+  done
+  command -v g++ >/dev/null || { note "there is no g++ to make the tracer with" && return 1; }
+  ((${#includes[@]})) || { note "there is no cupti.h in CUDA_HOME or /usr/local/cuda" && return 1; }
+  ((${#folders[@]})) || { note "there is no libcupti.so in CUDA_HOME or /usr/local/cuda" && return 1; }
+  tracer=$work/libstep_trace.so
+  g++ -std=c++20 -O2 -fPIC -shared "${includes[@]}" "$root/bench/step_trace.cpp" -o "$tracer" \
+    -L "${folders[0]}" -Wl,-rpath,"${folders[0]}" -lcupti
+}
+
+# A ready tracer may not find CUPTI by itself. Only then: these folders also hold other versions of CUDA's libraries.
+folders_of_cupti() {
+  local cuda folder
+  ldd "$tracer" | grep -q 'libcupti.*not found' || return 0
+  for cuda in ${CUDA_HOME:+"$CUDA_HOME"} /usr/local/cuda; do
+    for folder in "$cuda"/{extras/CUPTI/lib64,lib64,lib}; do [[ ! -d $folder ]] || printf ':%s' "$folder"; done
+  done
+}
+
+break_down() {
+  local name=$1 watcher='' path
+  note "breakdown of $name"
+  path=${LD_LIBRARY_PATH:-}$(folders_of_cupti)
+  : >"$work/card.csv"
+  if command -v nvidia-smi >/dev/null; then
+    nvidia-smi -i "$(cut -d, -f1 <<<"${CUDA_VISIBLE_DEVICES:-0}")" -lms 50 --format=csv,noheader,nounits \
+      --query-gpu=clocks.sm,power.draw,utilization.gpu >"$work/card.csv" 2>/dev/null &
+    watcher=$!
+  fi
+  : >"$work/trace.tsv"
+  limited env LD_LIBRARY_PATH="${path#:}" CUDA_INJECTION64_PATH="$tracer" STEP_TRACE="$work/trace.tsv" \
+    "$norma" bench train --case "${name%%:*}" --optimizer "$(norma_optimizer_of "$name")" --device "$device" \
+    --steps "${STEPS:-12}" >/dev/null || failed "norma bench train --case $name under the tracer"
+  [[ -z $watcher ]] || { kill "$watcher" && wait "$watcher"; } 2>/dev/null || true
+  echo "$name"
+  python3 "$root/bench/step_table.py" "$work/trace.tsv" --card "$work/card.csv" || failed "breakdown of $name"
+}
+
 run_check() {
   local type
   for type in f32 bf16; do
@@ -115,6 +167,11 @@ run_train() {
   done
 }
 run_peers() { for name in "$@"; do time_peer "$name"; done; }
+run_breakdown() {
+  local name tracer
+  find_tracer || { failed "no tracer" && return; }
+  for name in "$@"; do break_down "$name"; done
+}
 run_losses() { for name in "$@"; do compare_losses "$name"; done; }
 run_table() { [[ ! -s $results ]] || python3 "$root/bench/device_table.py" table "$results"; }
 
@@ -126,6 +183,7 @@ case $verb in
   -h | --help) usage ;;
   check | kernels) "run_$verb" ;;
   table) run_table ;;
+  breakdown) run_breakdown "${cases[@]}" ;;
   train | peers | losses) "run_$verb" "${cases[@]}" && run_table ;;
   all)
     run_check && run_kernels && run_train "${cases[@]}" && run_losses "${cases[@]}" && run_peers vit-l16 vit-b16
