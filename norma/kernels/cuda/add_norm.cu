@@ -7,59 +7,91 @@ namespace norma::kernels {
 
 namespace {
 
+// What takes the place of a missing row is never stored, so a row is read only by the team that
+// writes it: the sum may lie where x or b does.
 template <class T, class Team>
-__global__ void __launch_bounds__(Team::kThreads, 2)
+__global__ void __launch_bounds__(Team::kThreads, kRowBlocks<T, Team, 768>)
     forward_kernel(AddNormForward<T> a, RowWalk walk) {
   using C = Math<T>;
   constexpr int N = Team::N;
+  constexpr int kRows = Team::kRows;
   Team team(walk);
-  walk_rows(team, walk, [&](Index r, Index) {
+  const C weight = 1 / static_cast<C>(walk.width);
+  const C offset = static_cast<C>(a.gain_offset);
+  walk_batches(team, walk, [&](const RowBatch<kRows>& rows, Index) {
     // The norm is that of the sum as stored, which is what the gradient sees.
-    Held<Team, T> sum(a.sum.row(r));
+    Held<Team, T> sum[kRows];
     if (a.x) {
-      Held<Team, const T> x(team, a.x.row(r));
-      Held<Team, const T> b(team, a.b.row(r));
-      team.each([&](int p, int c) {
-        C v[N];
-        C w[N];
-        x.get(p, c, v);
-        b.get(p, c, w);
+      Held<Team, const T> x[kRows];
+      Held<Team, const T> b[kRows];
 #pragma unroll
-        for (int i = 0; i < N; ++i) v[i] = static_cast<C>(a.scale) * v[i] + w[i];
-        sum.keep(p, c, v);
+      for (int k = 0; k < kRows; ++k) {
+        sum[k] = Held<Team, T>(a.sum.row(rows.row(k)));
+        x[k] = {team, a.x.row(rows.row(k))};
+        b[k] = {team, a.b.row(rows.row(k))};
+      }
+      team.each([&](int p, int c) {
+#pragma unroll
+        for (int k = 0; k < kRows; ++k) {
+          C v[N];
+          C w[N];
+          x[k].get(p, c, v);
+          b[k].get(p, c, w);
+#pragma unroll
+          for (int i = 0; i < N; ++i) v[i] = static_cast<C>(a.scale) * v[i] + w[i];
+          sum[k].hold(p, v);
+          if (rows.on[k]) sum[k].store(p, c);
+        }
       });
     } else {
-      sum = Held<Team, T>(team, a.sum.row(r));
-    }
-    C squares[1] = {};
-    team.each([&](int p, int c) {
-      C v[N];
-      sum.get(p, c, v);
 #pragma unroll
-      for (int i = 0; i < N; ++i) squares[0] += v[i] * v[i];
-    });
-    Spread<C> s{};
-    if (a.mean != nullptr) {
-      s = spread<C>(team, sum);
-    } else {
-      team.sum(squares);
-      s.variance = squares[0] / static_cast<C>(walk.width);
+      for (int k = 0; k < kRows; ++k) sum[k] = {team, a.sum.row(rows.row(k))};
     }
-    const C rstd = 1 / sqrt(s.variance + static_cast<C>(a.eps));
-    if (team.first()) {
-      if (a.mean != nullptr) write_mean(s, a.mean[r], a.shift[r]);
-      write(a.rstd[r], rstd);
+    Spread<C> s[kRows] = {};
+    if (a.mean != nullptr) {
+      spread(team, sum, s);
+    } else {
+      C squares[kRows] = {};
+      team.each([&](int p, int c) {
+#pragma unroll
+        for (int k = 0; k < kRows; ++k) {
+          C v[N];
+          sum[k].get(p, c, v);
+#pragma unroll
+          for (int i = 0; i < N; ++i) squares[k] += v[i] * v[i];
+        }
+      });
+      team.sum(squares);
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) {
+        s[k].variance = squares[k] * weight;
+        sum[k].look_again();
+      }
+    }
+    C mean[kRows];
+    C rstd[kRows];
+#pragma unroll
+    for (int k = 0; k < kRows; ++k) {
+      const Index r = rows.row(k);
+      mean[k] = s[k].mean + s[k].shift;
+      rstd[k] = inverse_root(s[k].variance + static_cast<C>(a.eps));
+      if (!rows.on[k] || !team.first()) continue;
+      if (a.mean != nullptr) write_mean(s[k], a.mean[r], a.shift[r]);
+      write(a.rstd[r], rstd[k]);
     }
     team.each([&](int p, int c) {
-      C v[N];
       C gain[N];
       C bias[N];
-      sum.get(p, c, v);
-      read_gain(a.gain, c, a.gain_offset, gain);
+      read_gain(a.gain, c, offset, gain);
       read_bias(a.bias, c, bias);
 #pragma unroll
-      for (int i = 0; i < N; ++i) v[i] = ((v[i] - s.mean) - s.shift) * rstd * gain[i] + bias[i];
-      put_row(a.y.row(r) + c, v, Into::set);
+      for (int k = 0; k < kRows; ++k) {
+        C v[N];
+        sum[k].get(p, c, v);
+#pragma unroll
+        for (int i = 0; i < N; ++i) v[i] = (v[i] - mean[k]) * rstd[k] * gain[i] + bias[i];
+        if (rows.on[k]) put_row(a.y.row(rows.row(k)) + c, v, Into::set);
+      }
     });
   });
 }
@@ -71,61 +103,98 @@ __global__ void __launch_bounds__(Team::kThreads, 2) backward_kernel(AddNormBack
                                                                      SumsOf<Wide<T>> bias_sums) {
   using C = Math<T>;
   constexpr int N = Team::N;
+  constexpr int kRows = Team::kRows;
   Team team(walk);
   const SumsOf<Wide<T>> to[2] = {gain_sums, bias_sums};
   ColumnSums<2, Team, C, Wide<T>> over_rows(team, walk, to);
-  walk_rows(team, walk, [&](Index r, Index) {
-    Held<Team, const T> sum(team, a.sum.row(r));
-    Held<Team, const T> dy(team, a.dy.row(r));
-    Held<Team, const T> dsum(team, a.dsum ? a.dsum.row(r) : nullptr);
-    const bool centred = a.mean != nullptr;
-    const C mean = centred ? read<C>(a.mean[r]) : C{0};
-    const C shift = centred ? read<C>(a.shift[r]) : C{0};
-    const C rstd = read<C>(a.rstd[r]);
-    C sums[2] = {};  // Σ dy·gain, Σ dy·gain·x̂
-    team.each([&](int p, int c) {
-      C v[N];
-      C d[N];
-      C gain[N];
-      sum.get(p, c, v);
-      dy.get(p, c, d);
-      read_gain(a.gain, c, a.gain_offset, gain);
-      over_rows.add(1, p, c, d);
+  const C weight = 1 / static_cast<C>(walk.width);
+  const C offset = static_cast<C>(a.gain_offset);
+  const bool centred = a.mean != nullptr;
+  walk_batches(team, walk, [&](const RowBatch<kRows>& rows, Index) {
+    Held<Team, const T> sum[kRows];
+    Held<Team, const T> dy[kRows];
+    Held<Team, const T> dsum[kRows];
+    C mean[kRows];
+    C rstd[kRows];
 #pragma unroll
-      for (int i = 0; i < N; ++i) {
-        sums[0] += d[i] * gain[i];
-        d[i] *= ((v[i] - mean) - shift) * rstd;
-        sums[1] += d[i] * gain[i];
+    for (int k = 0; k < kRows; ++k) {
+      sum[k] = {team, a.sum.row(rows.row(k))};
+      dy[k] = {team, a.dy.row(rows.row(k))};
+      rstd[k] = read<C>(a.rstd[rows.row(k)]);
+    }
+#pragma unroll
+    for (int k = 0; k < kRows; ++k) {
+      const Index r = rows.row(k);
+      mean[k] = centred ? read<C>(a.mean[r]) + read<C>(a.shift[r]) : C{0};
+      if (a.dsum) {
+        dsum[k] = {team, a.dsum.row(r)};
+      } else {
+        dsum[k].clear();
       }
-      over_rows.add(0, p, c, d);
+    }
+#pragma unroll
+    for (int k = 0; k < kRows; ++k) {
+      if (!rows.on[k]) dy[k].clear();
+    }
+    C sums[kRows][2] = {};  // Σ dy·gain, Σ dy·gain·(x − mean)
+    team.each([&](int p, int c) {
+      C gain[N];
+      read_gain(a.gain, c, offset, gain);
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) {
+        C v[N];
+        C d[N];
+        sum[k].get(p, c, v);
+        dy[k].get(p, c, d);
+        over_rows.add(1, p, c, d);
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+          sums[k][0] += d[i] * gain[i];
+          d[i] *= v[i] - mean[k];
+          sums[k][1] += d[i] * gain[i];
+          d[i] *= rstd[k];
+        }
+        over_rows.add(0, p, c, d);
+      }
     });
     if (!a.dx && !a.db) return;
     team.sum(sums);
-    const C along = centred ? sums[0] / static_cast<C>(walk.width) : C{0};
-    const C dot = sums[1] / static_cast<C>(walk.width);
+    C along[kRows];
+    C bend[kRows];  // rstd·x̂·⟨dy·gain, x̂⟩ is bend·(x − mean)
+#pragma unroll
+    for (int k = 0; k < kRows; ++k) {
+      along[k] = centred ? sums[k][0] * weight : C{0};
+      bend[k] = rstd[k] * (rstd[k] * sums[k][1] * weight);
+      sum[k].look_again();
+      dy[k].look_again();
+    }
     team.each([&](int p, int c) {
-      C v[N];
-      C d[N];
       C gain[N];
-      sum.get(p, c, v);
-      dy.get(p, c, d);
-      read_gain(a.gain, c, a.gain_offset, gain);
+      C v[kRows][N];
+      read_gain(a.gain, c, offset, gain);
 #pragma unroll
-      for (int i = 0; i < N; ++i) {
-        const C xhat = ((v[i] - mean) - shift) * rstd;
-        v[i] = rstd * (d[i] * gain[i] - along - xhat * dot);
-      }
-      if (dsum) {
-        dsum.get(p, c, d);
+      for (int k = 0; k < kRows; ++k) {
+        C d[N];
+        C more[N];
+        sum[k].get(p, c, v[k]);
+        dy[k].get(p, c, d);
+        dsum[k].get_or_zero(p, c, more);
 #pragma unroll
-        for (int i = 0; i < N; ++i) v[i] += d[i];
+        for (int i = 0; i < N; ++i) {
+          const C inner = (d[i] * gain[i] - along[k]) - (v[k][i] - mean[k]) * bend[k];
+          v[k][i] = rstd[k] * inner + more[i];
+        }
       }
       if (a.dx) {  // before db, which may be the same rows, to be added to
+        C scaled[kRows][N];
 #pragma unroll
-        for (int i = 0; i < N; ++i) d[i] = static_cast<C>(a.scale) * v[i];
-        put_row(a.dx.row(r) + c, d, a.dx_into);
+        for (int k = 0; k < kRows; ++k) {
+#pragma unroll
+          for (int i = 0; i < N; ++i) scaled[k][i] = static_cast<C>(a.scale) * v[k][i];
+        }
+        put_rows(a.dx, rows, c, scaled, a.dx_into);
       }
-      if (a.db) put_row(a.db.row(r) + c, v, a.db_into);
+      if (a.db) put_rows(a.db, rows, c, v, a.db_into);
     });
   });
   over_rows.finish(team);
@@ -138,7 +207,7 @@ void run(Cuda, const AddNormForward<T>& a) {
   constexpr int N = kPack<T>;
   const bool fit = row_packs(a.x, N) && row_packs(a.b, N) && row_packs(a.sum, N) &&
                    row_packs(a.y, N) && row_packs(a.gain, N) && row_packs(a.bias, N);
-  with_team<T>(a.sum.cols, fit, [&]<class Team>(std::type_identity<Team>) {
+  with_team<T, 4, 6>(a.sum.cols, fit, [&]<class Team>(std::type_identity<Team>) {
     const RowWalk walk = row_walk<Team>(a.sum.rows, 1, a.sum.cols);
     launch("add_norm", walk.grid, Team::kThreads, 0, forward_kernel<T, Team>, a, walk);
   });
@@ -154,7 +223,7 @@ void run(Cuda, const AddNormBackward<T>& a) {
                    row_packs(a.dx, N) && row_packs(a.db, N) && row_packs(a.gain, N);
   const GroupSums<Wide<T>> dgain(a.dgain, a.gain_partials, cols, cols, false);
   const GroupSums<Wide<T>> dbias(a.dbias, a.bias_partials, cols, cols, false);
-  with_team<T, 3>(cols, fit, [&]<class Team>(std::type_identity<Team>) {
+  with_team<T, 1, 2>(cols, fit, [&]<class Team>(std::type_identity<Team>) {
     const RowWalk walk = row_walk<Team>(
         a.sum.rows, 1, cols, a.dgain != nullptr ? dgain.over_rows() : dbias.over_rows());
     launch("the gradient of add_norm",

@@ -126,7 +126,7 @@ void run(Cuda, const L2NormBackward<T>& a) {
   const GroupSums<Wide<T>> dgain(
       one_gain ? nullptr : a.dgain, a.partials, a.x.cols, a.group, a.gains != a.group);
   const OverRows sums = one_gain ? OverRows::folded : dgain.over_rows();
-  with_team<T>(a.group, fit, [&]<class Team>(std::type_identity<Team>) {
+  with_team<T, 3>(a.group, fit, [&]<class Team>(std::type_identity<Team>) {
     const RowWalk walk = row_walk<Team>(a.x.rows, a.x.cols / a.group, a.group, sums);
     launch("the gradient of l2_norm",
            walk.grid,

@@ -7,35 +7,46 @@ namespace norma::kernels {
 
 namespace {
 
-// Rows of bf16 leave registers for more blocks, whose loads hide behind the sums of others.
 template <class T, class Team>
-__global__ void __launch_bounds__(Team::kThreads,
-                                  std::is_same_v<T, Bf16>&& Team::kThreads == 256 ? 4 : 2)
+__global__ void __launch_bounds__(Team::kThreads, kRowBlocks<T, Team, 768>)
     forward_kernel(LayerNormForward<T> a, RowWalk walk) {
   using C = Math<T>;
   constexpr int N = Team::N;
+  constexpr int kRows = Team::kRows;
   Team team(walk);
-  walk_rows(team, walk, [&](Index r, Index g) {
+  const C offset = static_cast<C>(a.gain_offset);
+  walk_batches(team, walk, [&](const RowBatch<kRows>& rows, Index g) {
     const Index at = g * a.group;
-    const Index vector = r * walk.groups + g;
-    Held<Team, const T> x(team, a.x.row(r) + at);
-    const Spread<C> s = spread<C>(team, x);
-    const C rstd = 1 / sqrt(s.variance + static_cast<C>(a.eps));
-    if (team.first()) {
-      write_mean(s, a.mean[vector], a.shift[vector]);
-      write(a.rstd[vector], rstd);
+    Held<Team, const T> x[kRows];
+#pragma unroll
+    for (int k = 0; k < kRows; ++k) x[k] = {team, a.x.row(rows.row(k)) + at};
+    Spread<C> s[kRows];
+    spread(team, x, s);
+    C mean[kRows];
+    C rstd[kRows];
+#pragma unroll
+    for (int k = 0; k < kRows; ++k) {
+      mean[k] = s[k].mean + s[k].shift;
+      rstd[k] = inverse_root(s[k].variance + static_cast<C>(a.eps));
+      if (!rows.on[k] || !team.first()) continue;
+      const Index vector = rows.row(k) * walk.groups + g;
+      write_mean(s[k], a.mean[vector], a.shift[vector]);
+      write(a.rstd[vector], rstd[k]);
     }
     team.each([&](int p, int c) {
       const Index place = a.gain_per_column ? at + c : c;
-      C v[N];
       C gain[N];
       C bias[N];
-      x.get(p, c, v);
-      read_gain(a.gain, place, a.gain_offset, gain);
+      read_gain(a.gain, place, offset, gain);
       read_bias(a.bias, place, bias);
 #pragma unroll
-      for (int i = 0; i < N; ++i) v[i] = ((v[i] - s.mean) - s.shift) * rstd * gain[i] + bias[i];
-      put_row(a.y.row(r) + at + c, v, Into::set);
+      for (int k = 0; k < kRows; ++k) {
+        C v[N];
+        x[k].get(p, c, v);
+#pragma unroll
+        for (int i = 0; i < N; ++i) v[i] = (v[i] - mean[k]) * rstd[k] * gain[i] + bias[i];
+        if (rows.on[k]) put_row(a.y.row(rows.row(k)) + at + c, v, Into::set);
+      }
     });
   });
 }
@@ -47,63 +58,77 @@ __global__ void __launch_bounds__(Team::kThreads, 2) backward_kernel(LayerNormBa
                                                                      SumsOf<Wide<T>> bias_sums) {
   using C = Math<T>;
   constexpr int N = Team::N;
+  constexpr int kRows = Team::kRows;
   Team team(walk);
   const SumsOf<Wide<T>> to[2] = {gain_sums, bias_sums};
   ColumnSums<2, Team, C, Wide<T>> over_rows(team, walk, to);
-  struct Loaded {
-    Held<Team, const T> x;
-    Held<Team, const T> dy;
-    C mean;
-    C shift;
-    C rstd;
-  };
-  const auto load = [&](Index r, Index g) {
+  const C weight = 1 / static_cast<C>(a.group);
+  const C offset = static_cast<C>(a.gain_offset);
+  walk_batches(team, walk, [&](const RowBatch<kRows>& rows, Index g) {
     const Index at = g * a.group;
-    const Index vector = r * walk.groups + g;
-    return Loaded{{team, a.x.row(r) + at},
-                  {team, a.dy.row(r) + at},
-                  read<C>(a.mean[vector]),
-                  read<C>(a.shift[vector]),
-                  read<C>(a.rstd[vector])};
-  };
-  walk_ahead(team, walk, load, [&](Index r, Index g, const Loaded& held) {
-    const auto& [x, dy, mean, shift, rstd] = held;
-    const Index at = g * a.group;
-    Slot<Team, T> dx(team, a.dx, r, at, a.dx_into);
-    C sums[2] = {};  // Σ dy·gain, Σ dy·gain·x̂
-    team.each([&](int p, int c) {
-      C v[N];
-      C d[N];
-      C gain[N];
-      x.get(p, c, v);
-      dy.get(p, c, d);
-      read_gain(a.gain, a.gain_per_column ? at + c : c, a.gain_offset, gain);
-      over_rows.add(1, p, c, d);
+    Held<Team, const T> x[kRows];
+    Held<Team, const T> dy[kRows];
+    C mean[kRows];
+    C rstd[kRows];
 #pragma unroll
-      for (int i = 0; i < N; ++i) {
-        sums[0] += d[i] * gain[i];
-        d[i] *= ((v[i] - mean) - shift) * rstd;
-        sums[1] += d[i] * gain[i];
+    for (int k = 0; k < kRows; ++k) {
+      const Index vector = rows.row(k) * walk.groups + g;
+      x[k] = {team, a.x.row(rows.row(k)) + at};
+      dy[k] = {team, a.dy.row(rows.row(k)) + at};
+      mean[k] = read<C>(a.mean[vector]) + read<C>(a.shift[vector]);
+      rstd[k] = read<C>(a.rstd[vector]);
+    }
+#pragma unroll
+    for (int k = 0; k < kRows; ++k) {
+      if (!rows.on[k]) dy[k].clear();
+    }
+    C sums[kRows][2] = {};  // Σ dy·gain, Σ dy·gain·(x − mean)
+    team.each([&](int p, int c) {
+      C gain[N];
+      read_gain(a.gain, a.gain_per_column ? at + c : c, offset, gain);
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) {
+        C v[N];
+        C d[N];
+        x[k].get(p, c, v);
+        dy[k].get(p, c, d);
+        over_rows.add(1, p, c, d);
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+          sums[k][0] += d[i] * gain[i];
+          d[i] *= v[i] - mean[k];
+          sums[k][1] += d[i] * gain[i];
+          d[i] *= rstd[k];
+        }
+        over_rows.add(0, p, c, d);
       }
-      over_rows.add(0, p, c, d);
     });
     if (!a.dx) return;
     team.sum(sums);
-    const C along = sums[0] / static_cast<C>(a.group);
-    const C dot = sums[1] / static_cast<C>(a.group);
-    team.each([&](int p, int c) {
-      C v[N];
-      C d[N];
-      C gain[N];
-      x.get(p, c, v);
-      dy.get(p, c, d);
-      read_gain(a.gain, a.gain_per_column ? at + c : c, a.gain_offset, gain);
+    C along[kRows];
+    C bend[kRows];  // rstd·x̂·⟨dy·gain, x̂⟩ is bend·(x − mean)
 #pragma unroll
-      for (int i = 0; i < N; ++i) {
-        const C xhat = ((v[i] - mean) - shift) * rstd;
-        v[i] = rstd * (d[i] * gain[i] - along - xhat * dot);
+    for (int k = 0; k < kRows; ++k) {
+      along[k] = sums[k][0] * weight;
+      bend[k] = rstd[k] * (rstd[k] * sums[k][1] * weight);
+      x[k].look_again();
+      dy[k].look_again();
+    }
+    team.each([&](int p, int c) {
+      C gain[N];
+      C v[kRows][N];
+      read_gain(a.gain, a.gain_per_column ? at + c : c, offset, gain);
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) {
+        C d[N];
+        x[k].get(p, c, v[k]);
+        dy[k].get(p, c, d);
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+          v[k][i] = rstd[k] * ((d[i] * gain[i] - along[k]) - (v[k][i] - mean[k]) * bend[k]);
+        }
       }
-      dx.put(p, c, v);
+      put_rows(a.dx, rows, at + c, v, a.dx_into);
     });
   });
   over_rows.finish(team);
@@ -116,7 +141,7 @@ void run(Cuda, const LayerNormForward<T>& a) {
   constexpr int N = kPack<T>;
   const bool fit =
       row_packs(a.x, N) && row_packs(a.y, N) && row_packs(a.gain, N) && row_packs(a.bias, N);
-  with_team<T>(a.group, fit, [&]<class Team>(std::type_identity<Team>) {
+  with_team<T, 4, 6>(a.group, fit, [&]<class Team>(std::type_identity<Team>) {
     const RowWalk walk = row_walk<Team>(a.x.rows, a.x.cols / a.group, a.group);
     launch("layer_norm", walk.grid, Team::kThreads, 0, forward_kernel<T, Team>, a, walk);
   });
@@ -131,7 +156,7 @@ void run(Cuda, const LayerNormBackward<T>& a) {
       row_packs(a.x, N) && row_packs(a.dy, N) && row_packs(a.dx, N) && row_packs(a.gain, N);
   const GroupSums<Wide<T>> dgain(a.dgain, a.gain_partials, a.x.cols, a.group, a.gain_per_column);
   const GroupSums<Wide<T>> dbias(a.dbias, a.bias_partials, a.x.cols, a.group, a.gain_per_column);
-  with_team<T, 1>(a.group, fit, [&]<class Team>(std::type_identity<Team>) {
+  with_team<T, 1, 2>(a.group, fit, [&]<class Team>(std::type_identity<Team>) {
     const RowWalk walk = row_walk<Team>(a.x.rows,
                                         a.x.cols / a.group,
                                         a.group,

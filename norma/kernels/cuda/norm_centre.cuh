@@ -13,34 +13,49 @@ struct Spread {
   C variance;
 };
 
-/// All threads of the block call it.
-template <class C, class Team, class T>
-__device__ inline Spread<C> spread(Team& team, const Held<Team, T>& x) {
+/// Of the rows of a batch. All threads of the block call it.
+template <class C, class Team, class T, int kRows>
+__device__ inline void spread(Team& team, Held<Team, T> (&x)[kRows], Spread<C> (&of)[kRows]) {
   constexpr int N = Team::N;
-  C total[1] = {};
+  const C weight = 1 / static_cast<C>(team.width);
+  C total[kRows] = {};
   team.each([&](int p, int c) {
-    C v[N];
-    x.get(p, c, v);
 #pragma unroll
-    for (int i = 0; i < N; ++i) total[0] += v[i];
+    for (int k = 0; k < kRows; ++k) {
+      C v[N];
+      x[k].get(p, c, v);
+#pragma unroll
+      for (int i = 0; i < N; ++i) total[k] += v[i];
+    }
   });
   team.sum(total);
-  const auto count = static_cast<C>(team.width);
-  const C mean = total[0] / count;  // of a constant row: its value, as C has bits to spare
-  C left[2] = {};                   // Σ (x − mean), Σ (x − mean)²
-  team.each([&](int p, int c) {
-    C v[N];
-    x.get(p, c, v);
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
-      const C d = v[i] - mean;
-      left[0] += d;
-      left[1] += d * d;
+  for (int k = 0; k < kRows; ++k) {
+    of[k].mean = total[k] * weight;
+    x[k].look_again();
+  }
+  C left[kRows][2] = {};  // Σ (x − mean), Σ (x − mean)²
+  team.each([&](int p, int c) {
+#pragma unroll
+    for (int k = 0; k < kRows; ++k) {
+      C v[N];
+      x[k].get(p, c, v);
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const C d = v[i] - of[k].mean;
+        left[k][0] += d;
+        left[k][1] += d * d;
+      }
     }
   });
   team.sum(left);
-  const C shift = left[0] / count;
-  return {mean, shift, fmax(left[1] / count - shift * shift, C{0})};
+#pragma unroll
+  for (int k = 0; k < kRows; ++k) {
+    const C shift = left[k][0] * weight;  // of a constant row: what makes the mean its value
+    of[k].shift = shift;
+    of[k].variance = fmax(left[k][1] * weight - shift * shift, C{0});
+    x[k].look_again();
+  }
 }
 
 /// Stores the mean in two numbers of type P.

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "norma/kernels/cuda/row_packs.cuh"
+#include "norma/kernels/cuda/row_walk.cuh"
 
 namespace norma::kernels {
 
@@ -13,17 +14,36 @@ struct Held {
   Neighbours<std::remove_const_t<T>, Team::N> raw[Team::kPacks > 0 ? Team::kPacks : 1];
   T* at;
 
-  /// Reads the row at `from`; a null pointer holds nothing.
+  __device__ Held() : at(nullptr) {}
+  /// Reads the row at `from`. No load hangs on a condition, so that all are on the way at once:
+  /// threads beyond the width read what others read, teams without a row some row that exists.
   __device__ Held(const Team& team, T* from) : at(from) {
-    if constexpr (Team::kPacks > 0) {
-      if (at == nullptr) return;
-      team.each([&](int p, int c) { raw[p].load(at + c); });
+#pragma unroll
+    for (int p = 0; p < Team::kPacks; ++p) {
+      const int c = (p * Team::kSpan + team.lane) * Team::N;
+      raw[p].load(at + (Team::kFull || c < team.width ? c : team.width - Team::N));
     }
   }
-  /// Nothing is held before keep.
+  /// Nothing is held before hold.
   __device__ explicit Held(T* to) : at(to) {}
 
-  __device__ explicit operator bool() const { return at != nullptr; }
+  /// Zeros take the place of what is held.
+  __device__ void clear() {
+#pragma unroll
+    for (auto& pack : raw) pack = {};
+  }
+
+  /// Makes the compiler take what is held for something new, so that the next loop works its
+  /// numbers out again: kept from loop to loop they would need twice the registers of what is held.
+  __device__ void look_again() {
+    if constexpr (Team::kPacks > 0 && sizeof(raw) % sizeof(unsigned) == 0) {
+      auto* words = reinterpret_cast<unsigned*>(&raw[0]);
+#pragma unroll
+      for (int i = 0; i < static_cast<int>(sizeof(raw) / sizeof(unsigned)); ++i) {
+        asm volatile("" : "+r"(words[i]));
+      }
+    }
+  }
 
   template <class C>
   __device__ void get(int p, int c, C (&to)[Team::N]) const {
@@ -33,12 +53,19 @@ struct Held {
       to[0] = read<C>(at[c]);
     }
   }
-  /// Writes to memory, rounded to T, and holds what was written.
+  /// Zeros where there is no row.
   template <class C>
-  __device__ void keep(int p, int c, const C (&values)[Team::N]) {
-    raw[p].set(values);
-    raw[p].store(at + c);
+  __device__ void get_or_zero(int p, int c, C (&to)[Team::N]) const {
+    if (Team::kPacks > 0 || at != nullptr) return get(p, c, to);
+    to[0] = 0;
   }
+  /// Holds the values rounded to T.
+  template <class C>
+  __device__ void hold(int p, const C (&values)[Team::N]) {
+    raw[p].set(values);
+  }
+  /// Writes what is held to memory.
+  __device__ void store(int p, int c) const { raw[p].store(at + c); }
 };
 
 /// A row to set or to add to: what is added to is read at the start, with the other rows.
@@ -49,20 +76,53 @@ struct Slot {
 
   __device__ Slot(const Team& team, const Rows<T>& rows, Index r, Index column, Into how)
       : row(rows.data == nullptr ? nullptr : rows.row(r) + column), into(how) {
-    if (into == Into::add) row = Held<Team, T>(team, row.at);
+    if (row.at != nullptr && into == Into::add) row = Held<Team, T>(team, row.at);
   }
   __device__ explicit operator bool() const { return row.at != nullptr; }
 
   /// Not to be called without rows.
   template <class C>
   __device__ void put(int p, int c, const C (&values)[Team::N]) {
-    if (into == Into::set) return row.keep(p, c, values);
+    if (into == Into::set) return keep(p, c, values);
     C sums[Team::N];
     row.get(p, c, sums);
 #pragma unroll
     for (int i = 0; i < Team::N; ++i) sums[i] += values[i];
-    row.keep(p, c, sums);
+    keep(p, c, sums);
+  }
+
+ private:
+  template <class C>
+  __device__ void keep(int p, int c, const C (&values)[Team::N]) {
+    row.hold(p, values);
+    row.store(p, c);
   }
 };
+
+/// Sets or adds to N columns of the rows of a batch, row k of them values[k]. What is added to is
+/// read for all rows at once.
+template <int kRows, int N, class T, class C>
+__device__ inline void put_rows(const Rows<T>& to,
+                                const RowBatch<kRows>& rows,
+                                Index column,
+                                C (&values)[kRows][N],
+                                Into into) {
+  if (into == Into::add) {
+    Neighbours<T, N> old[kRows];
+#pragma unroll
+    for (int k = 0; k < kRows; ++k) old[k].load(to.row(rows.row(k)) + column);
+#pragma unroll
+    for (int k = 0; k < kRows; ++k) {
+      C sums[N];
+      old[k].get(sums);
+#pragma unroll
+      for (int i = 0; i < N; ++i) values[k][i] += sums[i];
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < kRows; ++k) {
+    if (rows.on[k]) put_row(to.row(rows.row(k)) + column, values[k], Into::set);
+  }
+}
 
 }  // namespace norma::kernels

@@ -41,8 +41,9 @@ RowWalk row_walk(Index rows, Index groups, Index width, OverRows sums = OverRows
   walk.slices = static_cast<int>((groups + walk.beside - 1) / walk.beside);
   walk.folded = sums == OverRows::folded || groups == 1;
   if (sums == OverRows::none) {
-    const Index rounds = (rows + walk.at_once - 1) / walk.at_once;
-    walk.chunk_rows = std::max<Index>(1, (rounds + kBlocks - 1) / kBlocks) * walk.at_once;
+    const Index round = Index{Team::kRows} * walk.at_once;
+    const Index rounds = (rows + round - 1) / round;
+    walk.chunk_rows = std::max<Index>(1, (rounds + kBlocks - 1) / kBlocks) * round;
   } else {
     walk.chunk_rows = gpu_chunks(rows).size;
   }
@@ -53,49 +54,63 @@ RowWalk row_walk(Index rows, Index groups, Index width, OverRows sums = OverRows
   return walk;
 }
 
+/// Blocks to a multiprocessor for kernels without sums over rows: beside bf16 as many as make
+/// kThreads threads, so that what some of them load hides behind the sums of others, but at
+/// least 2.
+template <class T, class Team, int kThreads>
+inline constexpr int kRowBlocks = std::is_same_v<T, float> ? 2
+                                                           : std::max(2, kThreads / Team::kThreads);
+
 /// f(std::type_identity<Team>{}) with the team for groups of `width`, in packs of 16 bytes of T
 /// where `fit` says that all pointers and strides allow them. Kernels that hold many rows or sums
-/// per thread ask for at most 3 packs of each, while there are threads for it; those that load the
-/// next row ahead as well ask for 1.
-template <class T, int kMost = 4, class F>
+/// per thread ask for at most 3 packs of each, or 1, while there are threads for it. kHeld: packs
+/// of bf16 that a thread may hold of all rows of a batch, for kernels that walk in batches.
+template <class T, int kMost = 4, int kHeld = 1, class F>
 void with_team(Index width, bool fit, F&& f) {
   static_assert(kMost == 1 || kMost == 3 || kMost == 4);
   constexpr int N = kPack<T>;
-  const auto with = [&]<int kSpan, int kPacks, int kN>() {
-    f(std::type_identity<RowTeam<kSpan, kPacks, kN>>{});
+  constexpr bool kFew = std::is_same_v<T, float>;  // the mode for comparisons: few kernels
+  const auto with = [&]<int kSpan, int kPacks, int kN, int kThreads>() {
+    constexpr int kRows = kFew || kN == 1 ? 1 : std::clamp(kHeld / std::max(kPacks, 1), 1, 3);
+    if constexpr (!kFew && kN > 1 && kSpan == 32 && kPacks > 2 && kRows == 1) {
+      using Full = RowTeam<kSpan, kPacks, kN, kThreads, kRows, true>;
+      if (width == Index{kSpan} * kPacks * kN) return f(std::type_identity<Full>{});
+    }
+    f(std::type_identity<RowTeam<kSpan, kPacks, kN, kThreads, kRows>>{});
   };
   const Index packs = width / N;
   if (!fit || width % N != 0 || packs > 1024) {
-    if (width <= 64) return with.template operator()<32, 2, 1>();
-    if (width <= 2048) return with.template operator()<256, 8, 1>();
-    return with.template operator()<256, 0, 1>();
+    if (width <= 64) return with.template operator()<32, 2, 1, 256>();
+    if (width <= 2048) return with.template operator()<256, 8, 1, 256>();
+    return with.template operator()<256, 0, 1, 256>();
   }
-  if constexpr (std::is_same_v<T, float>) {  // the mode for comparisons: few kernels
-    if (packs <= 16) return with.template operator()<16, 1, N>();
-    if (packs <= 64) return with.template operator()<32, 2, N>();
-    if (packs <= 512) return with.template operator()<256, 2, N>();
+  if constexpr (kFew) {
+    if (packs <= 16) return with.template operator()<16, 1, N, 512>();
+    if (packs <= 64) return with.template operator()<32, 2, N, 256>();
+    if (packs <= 512) return with.template operator()<256, 2, N, 256>();
   } else {
-    if (packs <= 8) return with.template operator()<8, 1, N>();
-    if (packs <= 16) return with.template operator()<16, 1, N>();
-    if (packs <= 64) return with.template operator()<32, 2, N>();
+    if (packs <= 8) return with.template operator()<8, 1, N, 512>();
+    if (packs <= 16) return with.template operator()<16, 1, N, 512>();
+    if (packs <= 64) return with.template operator()<32, 2, N, 256>();
     if constexpr (kMost == 1) {
-      constexpr int kThreads = 384;
-      if (packs <= 96) return f(std::type_identity<RowTeam<96, 1, N, kThreads>>{});
-      if (packs <= 128) return f(std::type_identity<RowTeam<128, 1, N, kThreads>>{});
-      if (packs <= 192) return f(std::type_identity<RowTeam<192, 1, N, kThreads>>{});
+      if (packs <= 96) return with.template operator()<96, 1, N, 384>();
+      if (packs <= 128) return with.template operator()<128, 1, N, 384>();
+      if (packs <= 160) return with.template operator()<160, 1, N, 320>();
+      if (packs <= 192) return with.template operator()<192, 1, N, 384>();
     } else {
-      if (packs <= 96) return with.template operator()<32, 3, N>();
+      if (packs <= 96) return with.template operator()<32, 3, N, 256>();
       if constexpr (kMost == 4) {
-        if (packs <= 128) return with.template operator()<32, 4, N>();
+        if (packs <= 128) return with.template operator()<32, 4, N, 256>();
+        if (packs <= 160) return with.template operator()<32, 5, N, 256>();
       } else {
-        if (packs <= 128) return with.template operator()<64, 2, N>();
+        if (packs <= 128) return with.template operator()<64, 2, N, 256>();
       }
-      if (packs <= 192) return with.template operator()<64, 3, N>();
+      if (packs <= 192) return with.template operator()<64, 3, N, 256>();
     }
-    if (packs <= 256) return with.template operator()<128, 2, N>();
-    if (packs <= 512) return with.template operator()<256, 2, N>();
+    if (packs <= 256) return with.template operator()<128, 2, N, 256>();
+    if (packs <= 512) return with.template operator()<256, 2, N, 256>();
   }
-  return with.template operator()<256, 4, N>();
+  return with.template operator()<256, 4, N, 256>();
 }
 
 }  // namespace norma::kernels

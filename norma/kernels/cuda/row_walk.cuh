@@ -23,8 +23,14 @@ struct RowWalk {
 };
 
 /// kSpan threads that share a row, each with kPacks packs of N neighbours; kPacks 0: rows of any
-/// width, which are read again in every loop over them.
-template <int kSpan_, int kPacks_, int N_, int kThreads_ = kSpan_ <= 32 && kPacks_ == 1 ? 512 : 256>
+/// width, which are read again in every loop over them. kFull: the packs are as wide as a row, so
+/// that loops over them do not branch, and gains of all packs are asked for at once.
+template <int kSpan_,
+          int kPacks_,
+          int N_,
+          int kThreads_ = kSpan_ <= 32 && kPacks_ == 1 ? 512 : 256,
+          int kRows_ = 1,
+          bool kFull_ = false>
 struct RowTeam {
   static constexpr int kSpan = kSpan_;
   static constexpr int kPacks = kPacks_;
@@ -32,7 +38,9 @@ struct RowTeam {
   // Of a block. Two blocks fit a multiprocessor; threads that hold little leave registers for more.
   static constexpr int kThreads = kThreads_;
   static constexpr int kTeams = kThreads / kSpan;
-  static_assert(kThreads % kSpan == 0 && (kPacks > 0 || N == 1));
+  static constexpr int kRows = kRows_;  // that a team holds at once, in walk_batches
+  static constexpr bool kFull = kFull_;
+  static_assert(kThreads % kSpan == 0 && (kPacks > 0 || (N == 1 && kRows == 1)));
 
   int width;        // of a row
   int lane;         // this thread's place in the team
@@ -60,7 +68,7 @@ struct RowTeam {
 #pragma unroll
       for (int p = 0; p < kPacks; ++p) {
         const int c = (p * kSpan + lane) * N;
-        if (c < width) f(p, c);
+        if (kFull || c < width) f(p, c);
       }
     } else {
       for (int c = lane; c < width; c += kSpan) f(0, c);
@@ -94,6 +102,17 @@ struct RowTeam {
     asm volatile("" ::: "memory");
   }
 
+  /// The same for K sums of each of several rows.
+  template <int kRowCount, int K, class C>
+  __device__ void sum(C (&values)[kRowCount][K]) {
+    C flat[kRowCount * K];
+#pragma unroll
+    for (int i = 0; i < kRowCount * K; ++i) flat[i] = values[i / K][i % K];
+    sum(flat);
+#pragma unroll
+    for (int i = 0; i < kRowCount * K; ++i) values[i / K][i % K] = flat[i];
+  }
+
   /// Of the team alone. Numbers known to the compiler: else it would claim all barriers there are.
   template <int kIndex>
   __device__ void barrier() const {
@@ -119,6 +138,51 @@ __device__ void walk_rows(Team& team, const RowWalk& walk, F&& f) {
     for (Index base = begin; base < end; base += walk.at_once) {
       team.on = down < walk.at_once && base + down < end && g < walk.groups;
       f(team.on ? base + down : base, static_cast<Index>(team.on ? g : slice * walk.beside));
+    }
+  }
+}
+
+/// The rows that a team takes at once. The last may be missing: then some row that exists takes
+/// its place, to be loaded and computed with like the others, but not to be counted or written.
+template <int kRows>
+struct RowBatch {
+  Index begin;    // of the chunk
+  int at[kRows];  // rows of the chunk
+  bool on[kRows];
+
+  __device__ Index row(int k) const { return begin + at[k]; }
+};
+
+/// f(batch, g) for all rows of the block's chunk and groups g, Team::kRows rows at a time: their
+/// loads are all on the way before the first row is used, and what is read for columns, such as
+/// gains, is read once for all of them. All threads of the block get there, with rows or not.
+template <class Team, class F>
+__device__ void walk_batches(Team& team, const RowWalk& walk, F&& f) {
+  constexpr int kRows = Team::kRows;
+  const int across = team.index % walk.beside;
+  const int down = team.index / walk.beside;
+  const Index begin = static_cast<Index>(blockIdx.x) * walk.chunk_rows;
+  const Index left = walk.rows - begin;
+  const auto count = static_cast<int>(left < walk.chunk_rows ? left : walk.chunk_rows);
+  team.on = true;  // missing rows have others in their place
+  for (int slice = static_cast<int>(blockIdx.y); slice < walk.slices;
+       slice += static_cast<int>(gridDim.y)) {
+    const int wanted = slice * walk.beside + across;
+    const bool some = down < walk.at_once && wanted < walk.groups;
+    const auto g = static_cast<Index>(wanted < walk.groups ? wanted : slice * walk.beside);
+    for (int base = 0; base < count; base += kRows * walk.at_once) {
+      RowBatch<kRows> batch;
+      batch.begin = begin;
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) {
+        const int at = base + k * walk.at_once + down;
+        batch.on[k] = some && at < count;
+        batch.at[k] = batch.on[k] ? at : base;
+        // A number like any other to the compiler: it would keep an address for every row of every
+        // tensor over the whole loop, in registers that are missing for rows.
+        asm volatile("" : "+r"(batch.at[k]));
+      }
+      f(batch, g);
     }
   }
 }
