@@ -7,32 +7,47 @@ namespace norma::kernels {
 namespace {
 
 template <class T, class Team>
-__global__ void __launch_bounds__(Team::kThreads, 2)
+__global__ void __launch_bounds__(Team::kThreads, kRowBlocks<T, Team, 1024>)
     forward_kernel(RmsNormForward<T> a, RowWalk walk) {
   using C = Math<T>;
   constexpr int N = Team::N;
+  constexpr int kRows = Team::kRows;
   Team team(walk);
-  walk_rows(team, walk, [&](Index r, Index g) {
+  const C weight = 1 / static_cast<C>(a.group);
+  const C offset = static_cast<C>(a.gain_offset);
+  walk_batches(team, walk, [&](const RowBatch<kRows>& rows, Index g) {
     const Index at = g * a.group;
-    Held<Team, const T> x(team, a.x.row(r) + at);
-    C sums[1] = {};
-    team.each([&](int p, int c) {
-      C v[N];
-      x.get(p, c, v);
+    Held<Team, const T> x[kRows];
 #pragma unroll
-      for (int i = 0; i < N; ++i) sums[0] += v[i] * v[i];
+    for (int k = 0; k < kRows; ++k) x[k] = {team, a.x.row(rows.row(k)) + at};
+    C rstd[kRows] = {};
+    team.each([&](int p, int c) {
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) {
+        C v[N];
+        x[k].get(p, c, v);
+#pragma unroll
+        for (int i = 0; i < N; ++i) rstd[k] += v[i] * v[i];
+      }
     });
-    team.sum(sums);
-    const C rstd = 1 / sqrt(sums[0] / static_cast<C>(a.group) + static_cast<C>(a.eps));
-    if (team.first()) write(a.rstd[r * walk.groups + g], rstd);
-    team.each([&](int p, int c) {
-      C v[N];
-      C gain[N];
-      x.get(p, c, v);
-      read_gain(a.gain, a.gain_per_column ? at + c : c, a.gain_offset, gain);
+    team.sum(rstd);
 #pragma unroll
-      for (int i = 0; i < N; ++i) v[i] = v[i] * rstd * gain[i];
-      put_row(a.y.row(r) + at + c, v, Into::set);
+    for (int k = 0; k < kRows; ++k) {
+      x[k].look_again();
+      rstd[k] = inverse_root(rstd[k] * weight + static_cast<C>(a.eps));
+      if (rows.on[k] && team.first()) write(a.rstd[rows.row(k) * walk.groups + g], rstd[k]);
+    }
+    team.each([&](int p, int c) {
+      C gain[N];
+      read_gain(a.gain, a.gain_per_column ? at + c : c, offset, gain);
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) {
+        C v[N];
+        x[k].get(p, c, v);
+#pragma unroll
+        for (int i = 0; i < N; ++i) v[i] = v[i] * rstd[k] * gain[i];
+        if (rows.on[k]) put_row(a.y.row(rows.row(k)) + at + c, v, Into::set);
+      }
     });
   });
 }
@@ -42,51 +57,68 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
     backward_kernel(RmsNormBackward<T> a, RowWalk walk, SumsOf<Wide<T>> partials) {
   using C = Math<T>;
   constexpr int N = Team::N;
+  constexpr int kRows = Team::kRows;
   Team team(walk);
   const SumsOf<Wide<T>> to[1] = {partials};
   ColumnSums<1, Team, C, Wide<T>> dgain(team, walk, to);
-  struct Loaded {
-    Held<Team, const T> x;
-    Held<Team, const T> dy;
-    C rstd;
-  };
-  const auto load = [&](Index r, Index g) {
+  const C weight = 1 / static_cast<C>(a.group);
+  const C offset = static_cast<C>(a.gain_offset);
+  walk_batches(team, walk, [&](const RowBatch<kRows>& rows, Index g) {
     const Index at = g * a.group;
-    return Loaded{
-        {team, a.x.row(r) + at}, {team, a.dy.row(r) + at}, read<C>(a.rstd[r * walk.groups + g])};
-  };
-  walk_ahead(team, walk, load, [&](Index r, Index g, const Loaded& held) {
-    const auto& [x, dy, rstd] = held;
-    const Index at = g * a.group;
-    Slot<Team, T> dx(team, a.dx, r, at, a.dx_into);
-    C sums[1] = {};  // Σ dy·gain·x̂
-    team.each([&](int p, int c) {
-      C xhat[N];
-      C d[N];
-      C gain[N];
-      x.get(p, c, xhat);
-      dy.get(p, c, d);
-      read_gain(a.gain, a.gain_per_column ? at + c : c, a.gain_offset, gain);
+    Held<Team, const T> x[kRows];
+    Held<Team, const T> dy[kRows];
+    C rstd[kRows];
 #pragma unroll
-      for (int i = 0; i < N; ++i) {
-        d[i] *= xhat[i] * rstd;
-        sums[0] += d[i] * gain[i];
+    for (int k = 0; k < kRows; ++k) {
+      x[k] = {team, a.x.row(rows.row(k)) + at};
+      dy[k] = {team, a.dy.row(rows.row(k)) + at};
+      rstd[k] = read<C>(a.rstd[rows.row(k) * walk.groups + g]);
+    }
+    C sums[kRows] = {};  // Σ dy·gain·x
+#pragma unroll
+    for (int k = 0; k < kRows; ++k) {
+      if (!rows.on[k]) dy[k].clear();
+    }
+    team.each([&](int p, int c) {
+      C gain[N];
+      read_gain(a.gain, a.gain_per_column ? at + c : c, offset, gain);
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) {
+        C v[N];
+        C d[N];
+        x[k].get(p, c, v);
+        dy[k].get(p, c, d);
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+          d[i] *= v[i];
+          sums[k] += d[i] * gain[i];
+          d[i] *= rstd[k];
+        }
+        dgain.add(0, p, c, d);
       }
-      dgain.add(0, p, c, d);
     });
     if (!a.dx) return;
     team.sum(sums);
-    const C dot = sums[0] / static_cast<C>(a.group);
-    team.each([&](int p, int c) {
-      C v[N];
-      C d[N];
-      C gain[N];
-      x.get(p, c, v);
-      dy.get(p, c, d);
-      read_gain(a.gain, a.gain_per_column ? at + c : c, a.gain_offset, gain);
+    // rstd·(dy·gain − x̂·Σ dy·gain·x̂ / group)
 #pragma unroll
-      for (int i = 0; i < N; ++i) v[i] = rstd * (d[i] * gain[i] - v[i] * rstd * dot);
-      dx.put(p, c, v);
+    for (int k = 0; k < kRows; ++k) {
+      x[k].look_again();
+      dy[k].look_again();
+      sums[k] = rstd[k] * (rstd[k] * sums[k] * weight);
+    }
+    team.each([&](int p, int c) {
+      C gain[N];
+      C v[kRows][N];
+      read_gain(a.gain, a.gain_per_column ? at + c : c, offset, gain);
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) {
+        C d[N];
+        x[k].get(p, c, v[k]);
+        dy[k].get(p, c, d);
+#pragma unroll
+        for (int i = 0; i < N; ++i) v[k][i] = rstd[k] * (d[i] * gain[i] - v[k][i] * sums[k]);
+      }
+      put_rows(a.dx, rows, at + c, v, a.dx_into);
     });
   });
   dgain.finish(team);
@@ -98,7 +130,7 @@ template <class T>
 void run(Cuda, const RmsNormForward<T>& a) {
   constexpr int N = kPack<T>;
   const bool fit = row_packs(a.x, N) && row_packs(a.y, N) && row_packs(a.gain, N);
-  with_team<T>(a.group, fit, [&]<class Team>(std::type_identity<Team>) {
+  with_team<T, 4, 4>(a.group, fit, [&]<class Team>(std::type_identity<Team>) {
     const RowWalk walk = row_walk<Team>(a.x.rows, a.x.cols / a.group, a.group);
     launch("rms_norm", walk.grid, Team::kThreads, 0, forward_kernel<T, Team>, a, walk);
   });
@@ -112,7 +144,7 @@ void run(Cuda, const RmsNormBackward<T>& a) {
   const bool fit =
       row_packs(a.x, N) && row_packs(a.dy, N) && row_packs(a.dx, N) && row_packs(a.gain, N);
   const GroupSums<Wide<T>> dgain(a.dgain, a.partials, a.x.cols, a.group, a.gain_per_column);
-  with_team<T, 1>(a.group, fit, [&]<class Team>(std::type_identity<Team>) {
+  with_team<T, 1, 2>(a.group, fit, [&]<class Team>(std::type_identity<Team>) {
     const RowWalk walk = row_walk<Team>(a.x.rows, a.x.cols / a.group, a.group, dgain.over_rows());
     launch("the gradient of rms_norm",
            walk.grid,
