@@ -62,32 +62,16 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
   const SumsOf<double> to[1] = {
       {args.dalpha == nullptr ? nullptr : args.partials, args.h.cols, args.h.cols}};
   ColumnSums<1, Team, C, double> dalpha(team, walk, to);
-  struct Loaded {
-    Held<Team, const T> h;
-    Held<Team, const T> b;
-    Held<Team, const T> dy;
-    double turn;
-    C inv_h;
-    C inv_b;
-    C inv_m;
-  };
-  const auto load_rows = [&](Index r, Index) {
+  walk_batches(team, walk, [&](const RowBatch<1>& rows, Index) {
+    const Index r = rows.row(0);
+    Held<Team, const T> h(team, args.h.row(r));
+    Held<Team, const T> b(team, args.b.row(r));
+    Held<Team, const T> out(team, args.dy.row(r));
     const GeodesicRow stats = args.stats[r];
-    return Loaded{{team, args.h.row(r)},
-                  {team, args.b.row(r)},
-                  {team, args.dy.row(r)},
-                  stats.turn,
-                  static_cast<C>(stats.inv_h),
-                  static_cast<C>(stats.inv_b),
-                  static_cast<C>(stats.inv_m)};
-  };
-  walk_ahead(team, walk, load_rows, [&](Index r, Index, Loaded& rows) {
-    auto& h = rows.h;
-    auto& b = rows.b;
-    auto& out = rows.dy;
-    const Way path(rows.turn);
-    const C inv_h = rows.inv_h;
-    const C inv_b = rows.inv_b;
+    const Way path(stats.turn);
+    const C inv_h = static_cast<C>(stats.inv_h);
+    const C inv_b = static_cast<C>(stats.inv_b);
+    if (!rows.on[0]) out.clear();  // and nothing is added to dalpha
     const auto load = [&](int p, int c, C(&alpha)[N], C(&a)[N], C(&d)[N], C(&dy)[N]) {
       read_steps(args.alpha, args.alpha_count, args.alpha_mult, c, alpha);
       h.get(p, c, a);
@@ -127,10 +111,10 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
       });
     });
     team.sum(sums);
-    look_again(h);
-    look_again(b);
-    look_again(out);
-    const RowGradient<C> g = row_gradient(path, rows.inv_m, sums);
+    h.look_again();
+    b.look_again();
+    out.look_again();
+    const RowGradient<C> g = row_gradient(path, static_cast<C>(stats.inv_m), sums);
     path.with_case([&](auto usual) {
       team.each([&](int p, int c) {
         C alpha[N];
@@ -150,6 +134,7 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
           d[i] = inv_b * gd;
         }
         dalpha.add(0, p, c, slope);
+        if (!rows.on[0]) return;
         if (args.dh) put_row(args.dh.row(r) + c, a, args.dh_into);
         if (args.db) put_row(args.db.row(r) + c, d, args.db_into);
       });
@@ -158,11 +143,12 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
   dalpha.finish(team);
 }
 
-/// with_team with fewer kernels: beside a row, the next one and the sums of alpha a thread has
-/// registers for one pack of each, or two in fewer threads.
-template <class T, class F>
+/// with_team with fewer kernels. A path that turns needs so many registers beside the row and the
+/// sums of alpha that a thread holds two packs where it could hold four of a chord.
+template <class T, bool kTurns, class F>
 void with_step_team(Index width, bool fit, F&& f) {
   constexpr int N = kPack<T>;
+  constexpr int kMore = kTurns ? 2 : 1;  // threads to a row
   const auto with = [&]<int kSpan, int kPacks, int kN>() {
     f(std::type_identity<RowTeam<kSpan, kPacks, kN>>{});
   };
@@ -177,10 +163,10 @@ void with_step_team(Index width, bool fit, F&& f) {
   } else {
     if (packs <= 32) return with.template operator()<16, 2, N>();
     if (packs <= 64) return with.template operator()<32, 2, N>();
-    if (packs <= 96) return f(std::type_identity<RowTeam<96, 1, N, 384>>{});
-    if (packs <= 128) return f(std::type_identity<RowTeam<128, 1, N, 384>>{});
-    if (packs <= 256) return with.template operator()<128, 2, N>();
-    if (packs <= 512) return with.template operator()<256, 2, N>();
+    if (packs <= 96) return with.template operator()<32, 3, N>();
+    if (packs <= 128) return with.template operator()<32 * kMore, 4 / kMore, N>();
+    if (packs <= 256) return with.template operator()<64 * kMore, 4 / kMore, N>();
+    if (packs <= 512) return with.template operator()<128 * kMore, 4 / kMore, N>();
   }
   return with.template operator()<256, 4, N>();
 }
@@ -195,16 +181,17 @@ void run(Cuda, const GeodesicBackward<T>& args) {
                    (args.alpha_count == 1 || row_packs(args.alpha, N));
   const OverRows sums = args.dalpha == nullptr ? OverRows::none : OverRows::per_column;
   with_rule(args.rule, [&](auto rule) {
-    with_step_team<T>(cols, fit, [&]<class Team>(std::type_identity<Team>) {
-      const RowWalk walk = row_walk<Team>(rows, 1, cols, sums);
-      launch("the gradient of a step on the sphere",
-             walk.grid,
-             Team::kThreads,
-             0,
-             geodesic_backward_kernel<T, rule, Team>,
-             args,
-             walk);
-    });
+    with_step_team<T, rule != GeodesicRule::lerp>(
+        cols, fit, [&]<class Team>(std::type_identity<Team>) {
+          const RowWalk walk = row_walk<Team>(rows, 1, cols, sums);
+          launch("the gradient of a step on the sphere",
+                 walk.grid,
+                 Team::kThreads,
+                 0,
+                 geodesic_backward_kernel<T, rule, Team>,
+                 args,
+                 walk);
+        });
   });
   if (args.dalpha == nullptr) return;
   finish_alpha(args.partials,

@@ -5,21 +5,15 @@ namespace norma::kernels {
 namespace {
 
 template <class T, GeodesicRule kRule, class Team>
-__global__ void __launch_bounds__(Team::kThreads, 2)
+__global__ void __launch_bounds__(Team::kThreads, kRowBlocks<T, Team, 768>)
     forward_kernel(GeodesicForward<T> args, RowWalk walk) {
   using C = Math<T>;
   constexpr int N = Team::N;
   Team team(walk);
-  struct Loaded {
-    Held<Team, const T> h;
-    Held<Team, const T> b;
-  };
-  const auto load = [&](Index r, Index) {
-    return Loaded{{team, args.h.row(r)}, {team, args.b.row(r)}};
-  };
-  walk_ahead(team, walk, load, [&](Index r, Index, const Loaded& rows) {
-    const auto& h = rows.h;
-    const auto& b = rows.b;
+  walk_batches(team, walk, [&](const RowBatch<1>& rows, Index) {
+    const Index r = rows.row(0);
+    Held<Team, const T> h(team, args.h.row(r));
+    Held<Team, const T> b(team, args.b.row(r));
     constexpr bool kDot = kRule == GeodesicRule::riem;
     C squares[kDot ? 3 : 2] = {};  // of h, of b, and h·b
     team.each([&](int p, int c) {
@@ -35,6 +29,8 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
       }
     });
     team.sum(squares);
+    h.look_again();
+    b.look_again();
     GeodesicRow stats;
     stats.inv_h = inverse_norm(squares[0], args.eps);
     stats.inv_b = inverse_norm(squares[1], args.eps);
@@ -63,6 +59,8 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
         }
       });
       team.sum(between);
+      h.look_again();
+      b.look_again();
       stats.turn = angle_of(between[0], between[1]);
     }
     const Path<kRule, C> path(stats.turn);
@@ -92,12 +90,12 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
     });
     team.sum(square);
     stats.inv_m = inverse_norm(square[0], args.eps);
-    if (team.first()) args.stats[r] = stats;
+    if (rows.on[0] && team.first()) args.stats[r] = stats;
     const auto finish = [&](int, int c, const C(&m)[N]) {
       C y[N];
 #pragma unroll
       for (int i = 0; i < N; ++i) y[i] = m[i] * static_cast<C>(stats.inv_m);
-      put_row(args.y.row(r) + c, y, Into::set);
+      if (rows.on[0]) put_row(args.y.row(r) + c, y, Into::set);
     };
     if constexpr (Team::kPacks > 0) {
       team.each([&](int p, int c) { finish(p, c, held[p]); });
@@ -115,7 +113,7 @@ void run(Cuda, const GeodesicForward<T>& args) {
   const bool fit = row_packs(args.h, N) && row_packs(args.b, N) && row_packs(args.y, N) &&
                    (args.alpha_count == 1 || row_packs(args.alpha, N));
   with_rule(args.rule, [&](auto rule) {
-    with_team<T, 1>(args.h.cols, fit, [&]<class Team>(std::type_identity<Team>) {
+    with_team<T>(args.h.cols, fit, [&]<class Team>(std::type_identity<Team>) {
       const RowWalk walk = row_walk<Team>(args.h.rows, 1, args.h.cols);
       launch("a step on the sphere",
              walk.grid,

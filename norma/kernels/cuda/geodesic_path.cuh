@@ -155,19 +155,6 @@ __device__ inline void read_steps(const float* alpha, Index count, double mult, 
   for (int i = 0; i < N; ++i) to[i] = fabs(static_cast<C>(mult) * to[i]);
 }
 
-/// Makes the compiler take the held row for a new one, so that the next loop works its numbers out
-/// again: kept from loop to loop they would need more registers than a thread has.
-template <class Team, class T>
-__device__ inline void look_again(Held<Team, T>& row) {
-  if constexpr (Team::kPacks > 0 && sizeof(row.raw) % sizeof(unsigned) == 0) {
-    auto* words = reinterpret_cast<unsigned*>(&row.raw[0]);
-#pragma unroll
-    for (int i = 0; i < static_cast<int>(sizeof(row.raw) / sizeof(unsigned)); ++i) {
-      asm volatile("" : "+r"(words[i]));
-    }
-  }
-}
-
 /// f(std::integral_constant<GeodesicRule, rule>{})
 template <class F>
 void with_rule(GeodesicRule rule, F&& f) {
