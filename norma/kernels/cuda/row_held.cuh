@@ -36,7 +36,7 @@ struct Held {
   /// Makes the compiler take what is held for something new, so that the next loop works its
   /// numbers out again: kept from loop to loop they would need twice the registers of what is held.
   __device__ void look_again() {
-    if constexpr (Team::kPacks > 0 && sizeof(raw) % sizeof(unsigned) == 0) {
+    if constexpr (Team::kPacks > 0 && alignof(decltype(raw)) % alignof(unsigned) == 0) {
       auto* words = reinterpret_cast<unsigned*>(&raw[0]);
 #pragma unroll
       for (int i = 0; i < static_cast<int>(sizeof(raw) / sizeof(unsigned)); ++i) {
