@@ -223,7 +223,7 @@ void run(Cuda, const AddNormBackward<T>& a) {
                    row_packs(a.dx, N) && row_packs(a.db, N) && row_packs(a.gain, N);
   const GroupSums<Wide<T>> dgain(a.dgain, a.gain_partials, cols, cols, false);
   const GroupSums<Wide<T>> dbias(a.dbias, a.bias_partials, cols, cols, false);
-  with_team<T, 1, 2>(cols, fit, [&]<class Team>(std::type_identity<Team>) {
+  with_team<T, 3>(cols, fit, [&]<class Team>(std::type_identity<Team>) {
     const RowWalk walk = row_walk<Team>(
         a.sum.rows, 1, cols, a.dgain != nullptr ? dgain.over_rows() : dbias.over_rows());
     launch("the gradient of add_norm",

@@ -156,7 +156,7 @@ void run(Cuda, const LayerNormBackward<T>& a) {
       row_packs(a.x, N) && row_packs(a.dy, N) && row_packs(a.dx, N) && row_packs(a.gain, N);
   const GroupSums<Wide<T>> dgain(a.dgain, a.gain_partials, a.x.cols, a.group, a.gain_per_column);
   const GroupSums<Wide<T>> dbias(a.dbias, a.bias_partials, a.x.cols, a.group, a.gain_per_column);
-  with_team<T, 1, 2>(a.group, fit, [&]<class Team>(std::type_identity<Team>) {
+  with_team<T, 3>(a.group, fit, [&]<class Team>(std::type_identity<Team>) {
     const RowWalk walk = row_walk<Team>(a.x.rows,
                                         a.x.cols / a.group,
                                         a.group,

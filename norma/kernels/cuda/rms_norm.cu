@@ -144,7 +144,7 @@ void run(Cuda, const RmsNormBackward<T>& a) {
   const bool fit =
       row_packs(a.x, N) && row_packs(a.dy, N) && row_packs(a.dx, N) && row_packs(a.gain, N);
   const GroupSums<Wide<T>> dgain(a.dgain, a.partials, a.x.cols, a.group, a.gain_per_column);
-  with_team<T, 1, 2>(a.group, fit, [&]<class Team>(std::type_identity<Team>) {
+  with_team<T, 3, 2>(a.group, fit, [&]<class Team>(std::type_identity<Team>) {
     const RowWalk walk = row_walk<Team>(a.x.rows, a.x.cols / a.group, a.group, dgain.over_rows());
     launch("the gradient of rms_norm",
            walk.grid,

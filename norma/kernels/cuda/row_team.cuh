@@ -63,16 +63,17 @@ inline constexpr int kRowBlocks = std::is_same_v<T, float> ? 2
 
 /// f(std::type_identity<Team>{}) with the team for groups of `width`, in packs of 16 bytes of T
 /// where `fit` says that all pointers and strides allow them. Kernels that hold many rows or sums
-/// per thread ask for at most 3 packs of each, or 1, while there are threads for it. kHeld: packs
-/// of bf16 that a thread may hold of all rows of a batch, for kernels that walk in batches.
+/// per thread ask for at most 3 packs of each, while there are threads for it. kHeld: packs of bf16
+/// that a thread may hold of all rows of a batch, for kernels that walk in batches.
 template <class T, int kMost = 4, int kHeld = 1, class F>
 void with_team(Index width, bool fit, F&& f) {
-  static_assert(kMost == 1 || kMost == 3 || kMost == 4);
+  static_assert(kMost == 3 || kMost == 4);
   constexpr int N = kPack<T>;
   constexpr bool kFew = std::is_same_v<T, float>;  // the mode for comparisons: few kernels
   const auto with = [&]<int kSpan, int kPacks, int kN, int kThreads>() {
-    constexpr int kRows = kFew || kN == 1 ? 1 : std::clamp(kHeld / std::max(kPacks, 1), 1, 3);
-    if constexpr (!kFew && kN > 1 && kSpan == 32 && kPacks > 2 && kRows == 1) {
+    constexpr int kRowsHeld = std::clamp(kHeld / std::max(kPacks, 1), 1, kPacks == 1 ? 3 : 2);
+    constexpr int kRows = kFew || kN == 1 ? 1 : kRowsHeld;
+    if constexpr (kMost == 4 && !kFew && kN > 1 && kSpan == 32 && kPacks > 2 && kRows == 1) {
       using Full = RowTeam<kSpan, kPacks, kN, kThreads, kRows, true>;
       if (width == Index{kSpan} * kPacks * kN) return f(std::type_identity<Full>{});
     }
@@ -92,21 +93,14 @@ void with_team(Index width, bool fit, F&& f) {
     if (packs <= 8) return with.template operator()<8, 1, N, 512>();
     if (packs <= 16) return with.template operator()<16, 1, N, 512>();
     if (packs <= 64) return with.template operator()<32, 2, N, 256>();
-    if constexpr (kMost == 1) {
-      if (packs <= 96) return with.template operator()<96, 1, N, 384>();
-      if (packs <= 128) return with.template operator()<128, 1, N, 384>();
-      if (packs <= 160) return with.template operator()<160, 1, N, 320>();
-      if (packs <= 192) return with.template operator()<192, 1, N, 384>();
+    if (packs <= 96) return with.template operator()<32, 3, N, 256>();
+    if constexpr (kMost == 4) {
+      if (packs <= 128) return with.template operator()<32, 4, N, 256>();
+      if (packs <= 160) return with.template operator()<32, 5, N, 256>();
     } else {
-      if (packs <= 96) return with.template operator()<32, 3, N, 256>();
-      if constexpr (kMost == 4) {
-        if (packs <= 128) return with.template operator()<32, 4, N, 256>();
-        if (packs <= 160) return with.template operator()<32, 5, N, 256>();
-      } else {
-        if (packs <= 128) return with.template operator()<64, 2, N, 256>();
-      }
-      if (packs <= 192) return with.template operator()<64, 3, N, 256>();
+      if (packs <= 128) return with.template operator()<64, 2, N, 256>();
     }
+    if (packs <= 192) return with.template operator()<64, 3, N, 256>();
     if (packs <= 256) return with.template operator()<128, 2, N, 256>();
     if (packs <= 512) return with.template operator()<256, 2, N, 256>();
   }

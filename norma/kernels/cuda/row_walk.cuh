@@ -24,7 +24,7 @@ struct RowWalk {
 
 /// kSpan threads that share a row, each with kPacks packs of N neighbours; kPacks 0: rows of any
 /// width, which are read again in every loop over them. kFull: the packs are as wide as a row, so
-/// that loops over them do not branch, and gains of all packs are asked for at once.
+/// that loops over them do not branch.
 template <int kSpan_,
           int kPacks_,
           int N_,
@@ -188,8 +188,7 @@ __device__ void walk_batches(Team& team, const RowWalk& walk, F&& f) {
 }
 
 /// use(r, g, load(r, g)) for all rows r of the block's chunk and groups g; the next row is loaded
-/// before one is used. load looks at team.on. For kernels whose
-/// threads hold few bytes of a row: they keep the memory busy while they compute.
+/// before one is used. load looks at team.on.
 template <class Team, class Load, class Use>
 __device__ void walk_ahead(Team& team, const RowWalk& walk, Load&& load, Use&& use) {
   const int across = team.index % walk.beside;
