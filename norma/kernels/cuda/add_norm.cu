@@ -7,8 +7,8 @@ namespace norma::kernels {
 
 namespace {
 
-// What takes the place of a missing row is never stored, so a row is read only by the team that
-// writes it: the sum may lie where x or b does.
+// The sum may lie where x or b does: a row is stored by the team that has read it, and what others
+// read in place of a missing row is never used.
 template <class T, class Team>
 __global__ void __launch_bounds__(Team::kThreads, kRowBlocks<T, Team, 768>)
     forward_kernel(AddNormForward<T> a, RowWalk walk) {
