@@ -1,36 +1,14 @@
+// qk_rope of f32, and of bf16 where heads do not lie in packs of 16 bytes.
+#include "norma/kernels/cuda/qk_rope_quick.h"
 #include "norma/kernels/cuda/rope_pairs.cuh"
 #include "norma/kernels/cuda/row_team.cuh"
-#include "norma/kernels/qk_rope.h"
 
 namespace norma::kernels {
 
 namespace {
 
-/// The factors of N pairs of the head that starts at column `at`.
-template <bool kHalf, int N, class A, class C>
-__device__ void read_factors(const A& a, Index at, int c, C (&first)[N], C (&second)[N]) {
-  if (a.gain == nullptr) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) first[i] = second[i] = 1;
-    return;
-  }
-  const float* gain = a.gain + (a.scaling.gain_per_column ? at : 0);
-  read_pairs<kHalf>(gain, a.factors.pairs, c, first, second);
-  const auto offset = static_cast<C>(a.scaling.gain_offset);
-  const auto mult = static_cast<C>(a.scaling.gain_mult);
-#pragma unroll
-  for (int i = 0; i < N; ++i) {
-    first[i] = offset + mult * first[i];
-    second[i] = offset + mult * second[i];
-  }
-}
-
-// Blocks that fit a multiprocessor, where heads are held in packs.
-template <class Team, int kPacked>
-constexpr int kTeamBlocks = Team::kThreads > 256 ? kPacked : 2;
-
 template <bool kHalf, class T, class Team>
-__global__ void __launch_bounds__(Team::kThreads, kTeamBlocks<Team, 3>)
+__global__ void __launch_bounds__(Team::kThreads, 2)
     forward_kernel(QkRopeForward<T> a, RowWalk walk) {
   using C = Math<T>;
   constexpr int N = Team::N;
@@ -83,8 +61,10 @@ __global__ void __launch_bounds__(Team::kThreads, kTeamBlocks<Team, 3>)
 }
 
 template <bool kHalf, class T, class Team>
-__global__ void __launch_bounds__(Team::kThreads, kTeamBlocks<Team, 2>) backward_kernel(
-    QkRopeBackward<T> a, RowWalk walk, SumsOf<Wide<T>> firsts, SumsOf<Wide<T>> seconds) {
+__global__ void __launch_bounds__(Team::kThreads, 2) backward_kernel(QkRopeBackward<T> a,
+                                                                     RowWalk walk,
+                                                                     SumsOf<Wide<T>> firsts,
+                                                                     SumsOf<Wide<T>> seconds) {
   using C = Math<T>;
   constexpr int N = Team::N;
   const Index pairs = a.factors.pairs;
@@ -173,19 +153,11 @@ __global__ void __launch_bounds__(Team::kThreads, kTeamBlocks<Team, 2>) backward
 template <class T, class F>
 void with_pair_team(const RopeFactors<T>& factors, bool fit, F&& f) {
   constexpr int N = 4;  // pairs: their angles, gains and sums fill the registers of a thread
-  constexpr bool kFew = std::is_same_v<T, float>;  // the mode for comparisons: few kernels
-  constexpr int kThreads = kFew ? 256 : 384;       // rows of 12 or 16 heads of 64 fit as wholes
   const Index pairs = factors.pairs;
   const bool packed =
       fit && pairs % N == 0 && row_packs(factors.cosine, N) && row_packs(factors.sine, N);
   const auto with = [&](auto half) {
-    if (packed && pairs <= 32 * N) {
-      if constexpr (!kFew) {
-        if (pairs <= 8 * N) return f(half, std::type_identity<RowTeam<8, 1, N, kThreads>>{});
-        if (pairs <= 16 * N) return f(half, std::type_identity<RowTeam<16, 1, N, kThreads>>{});
-      }
-      return f(half, std::type_identity<RowTeam<32, 1, N, kThreads>>{});
-    }
+    if (packed && pairs <= 32 * N) return f(half, std::type_identity<RowTeam<32, 1, N, 256>>{});
     if (pairs <= 64) return f(half, std::type_identity<RowTeam<32, 2, 1>>{});
     return f(half, std::type_identity<RowTeam<256, 0, 1>>{});
   };
@@ -200,6 +172,7 @@ void with_pair_team(const RopeFactors<T>& factors, bool fit, F&& f) {
 
 template <class T>
 void run(Cuda, const QkRopeForward<T>& a) {
+  if (run_quick(a)) return;
   constexpr int N = kPack<T>;
   const Index pairs = a.factors.pairs;
   const bool fit = row_packs(a.x, N) && row_packs(a.y, N) && row_packs(a.gain, N);
@@ -213,6 +186,7 @@ template void run(Cuda, const QkRopeForward<Bf16>&);
 
 template <class T>
 void run(Cuda, const QkRopeBackward<T>& a) {
+  if (run_quick(a)) return;
   constexpr int N = kPack<T>;
   const Index pairs = a.factors.pairs;
   const Index head = 2 * pairs;

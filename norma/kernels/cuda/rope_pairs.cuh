@@ -133,6 +133,25 @@ __device__ inline void put_pairs(
   put_row(to + places.template high<N>(c), high, into);
 }
 
+/// The factors of qk_rope `a` for N pairs of the head that starts at column `at`.
+template <bool kHalf, int N, class A, class C>
+__device__ inline void read_factors(const A& a, Index at, int c, C (&first)[N], C (&second)[N]) {
+  if (a.gain == nullptr) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) first[i] = second[i] = 1;
+    return;
+  }
+  const float* gain = a.gain + (a.scaling.gain_per_column ? at : 0);
+  read_pairs<kHalf>(gain, a.factors.pairs, c, first, second);
+  const auto offset = static_cast<C>(a.scaling.gain_offset);
+  const auto mult = static_cast<C>(a.scaling.gain_mult);
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    first[i] = offset + mult * first[i];
+    second[i] = offset + mult * second[i];
+  }
+}
+
 /// The first of the table's factors for a row's position.
 template <class T>
 __device__ inline Index factors_of(const RopeFactors<T>& f, Index row) {
