@@ -53,13 +53,15 @@ __global__ void clear_kernel(
 }
 
 constexpr int kPiece = EmbeddingSort::kPiece;
-constexpr int kAhead = 8;  // rows on their way while one is added
+constexpr int kAhead = 4;           // rows on their way at once, with the entries they are added to
+constexpr int kPieceThreads = 256;  // at most; registers for 24 warps on a multiprocessor
 
 /// Sums a piece of the sorted tokens, id by id. An id that lies within the piece is done; what it
 /// shares with the piece before goes to partial row 2·piece, with the one behind to 2·piece + 1
 /// (with both: to the first).
 template <class T, int N>
-__global__ void piece_kernel(EmbeddingBackward<T> a, SortedIds sorted) {
+__global__ void __launch_bounds__(kPieceThreads, 3)
+    piece_kernel(EmbeddingBackward<T> a, SortedIds sorted) {
   using C = Math<T>;
   __shared__ std::int32_t ids[kPiece + 2];  // with the neighbours on both sides, −1 for none
   __shared__ std::int32_t tokens[kPiece];
@@ -75,40 +77,46 @@ __global__ void piece_kernel(EmbeddingBackward<T> a, SortedIds sorted) {
   const Index c = (static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x) * N;
   if (c >= a.dy.cols) return;
 
-  const auto finish = [&](int first, int last, const C(&sum)[N]) {  // places in the piece
-    const std::int32_t id = ids[first + 1];
-    if (id >= a.vocabulary) return;
-    const bool before = first == 0 && ids[0] == id;
-    const bool behind = last == count - 1 && ids[count + 1] == id;
-    if (before || behind) {
-      write_pack(a.partials + (2 * piece + (before ? 0 : 1)) * a.dy.cols + c, sum);
-    } else {
-      C scaled[N];
-#pragma unroll
-      for (int k = 0; k < N; ++k) scaled[k] = static_cast<C>(a.scale) * sum[k];
-      put_pack(a.dtable + id * a.dy.cols + c, scaled, a.dtable_into);
-    }
-  };
+  // Whether the id at place i of the piece ends there, and how far it reaches: ids are sorted.
+  const auto ends = [&](int i) { return i == count - 1 || ids[i + 2] != ids[i + 1]; };
+  const auto before = [&](int i) { return ids[i + 1] == ids[0]; };
+  const auto within = [&](int i) { return !before(i) && ids[i + 1] != ids[count + 1]; };
+  const bool add = a.dtable_into == Into::add;
   C sum[N] = {};
-  int first = 0;
   for (int i = 0; i < count; i += kAhead) {
     Pack<T, N> rows[kAhead];
+    Pack<Wide<T>, N> entries[kAhead];  // what ids are added to that end here
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
-      if (i + k < count) rows[k] = load_pack<N>(a.dy.row(tokens[i + k]) + c);
+      if (i + k >= count) continue;
+      rows[k] = load_pack<N>(a.dy.row(tokens[i + k]) + c);
+      const Index id = ids[i + k + 1];
+      if (add && ends(i + k) && within(i + k) && id < a.vocabulary) {
+        entries[k] = load_pack<N>(a.dtable + id * a.dy.cols + c);
+      }
     }
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
-      if (i + k < count) {
+      if (i + k >= count) continue;
+      C values[N];
+      unpack(rows[k], values);
 #pragma unroll
-        for (int j = 0; j < N; ++j) sum[j] += read<C>(rows[k].at[j]);
-        if (i + k == count - 1 || ids[i + k + 2] != ids[i + k + 1]) {
-          finish(first, i + k, sum);
-          first = i + k + 1;
+      for (int j = 0; j < N; ++j) sum[j] += values[j];
+      if (!ends(i + k)) continue;
+      const Index id = ids[i + k + 1];
+      if (id < a.vocabulary) {
+        if (within(i + k)) {
+          C entry[N] = {};
+          if (add) unpack(entries[k], entry);
 #pragma unroll
-          for (int j = 0; j < N; ++j) sum[j] = 0;
+          for (int j = 0; j < N; ++j) sum[j] = entry[j] + static_cast<C>(a.scale) * sum[j];
+          write_pack(a.dtable + id * a.dy.cols + c, sum);
+        } else {
+          write_pack(a.partials + (2 * piece + (before(i + k) ? 0 : 1)) * a.dy.cols + c, sum);
         }
       }
+#pragma unroll
+      for (int j = 0; j < N; ++j) sum[j] = 0;
     }
   }
 }
@@ -119,22 +127,37 @@ __global__ void join_kernel(EmbeddingBackward<T> a, SortedIds sorted) {
   using C = Math<T>;
   const Index c = (static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x) * N;
   const Index begin = static_cast<Index>(blockIdx.x) * kPiece;
-  Index end = begin + kPiece;
+  const Index end = begin + kPiece;
   if (c >= a.dy.cols || end >= a.dy.rows) return;
   const std::int32_t id = sorted.ids[end - 1];
   if (sorted.ids[end] != id || id >= a.vocabulary) return;
   if (begin > 0 && sorted.ids[begin - 1] == id) return;  // it began earlier
   C sum[N];
-  Index piece = blockIdx.x;
-  read_pack(a.partials + (2 * piece + 1) * a.dy.cols + c, sum);
-  while (end < a.dy.rows && sorted.ids[end] == id) {
-    ++piece;
-    end += kPiece;
-    C more[N];
-    read_pack(a.partials + 2 * piece * a.dy.cols + c, more);
+  read_pack(a.partials + (2 * static_cast<Index>(blockIdx.x) + 1) * a.dy.cols + c, sum);
+  constexpr int kAtOnce = 8;  // pieces: frequent ids go through many
+  bool same[kAtOnce] = {};    // whether the id goes on in a piece
+  Index piece = blockIdx.x + 1;
+  do {
 #pragma unroll
-    for (int k = 0; k < N; ++k) sum[k] += more[k];
-  }
+    for (int k = 0; k < kAtOnce; ++k) {
+      const Index first = (piece + k) * kPiece;
+      same[k] = first < a.dy.rows && sorted.ids[first] == id;
+    }
+    Pack<Wide<T>, N> parts[kAtOnce];
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      if (same[k]) parts[k] = load_pack<N>(a.partials + 2 * (piece + k) * a.dy.cols + c);
+    }
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      if (!same[k]) continue;
+      C more[N];
+      unpack(parts[k], more);
+#pragma unroll
+      for (int j = 0; j < N; ++j) sum[j] += more[j];
+    }
+    piece += kAtOnce;
+  } while (same[kAtOnce - 1]);
 #pragma unroll
   for (int k = 0; k < N; ++k) sum[k] *= static_cast<C>(a.scale);
   put_pack(a.dtable + id * a.dy.cols + c, sum, a.dtable_into);
@@ -177,7 +200,7 @@ void run(Cuda, const EmbeddingBackward<T>& a) {
                    packs(a.partials, a.dy.cols, kPack<T>);
   with_pack<T>(all, [&](auto n) {
     const auto wide = static_cast<int>(a.dy.cols / n);
-    const int threads = std::min(256, (wide + 31) / 32 * 32);
+    const int threads = std::min(kPieceThreads, (wide + 31) / 32 * 32);
     const dim3 grid(static_cast<unsigned>(sort.pieces()), device::blocks_for(wide, threads), 1);
     launch("the gradient of a table", grid, threads, 0, piece_kernel<T, n>, a, sorted);
     launch("joining rows of a table", grid, threads, 0, join_kernel<T, n>, a, sorted);
