@@ -25,6 +25,7 @@ struct Case {
   Index layers, heads, width, context, vocab, batch;
   const char* scheme = "pre-ln";
   const char* ffn = nullptr;  // absent: the scheme's
+  const char* recompute = "auto";
 };
 
 constexpr std::array kCases = {
@@ -34,9 +35,9 @@ constexpr std::array kCases = {
     // For a GPU: the recipes of these models in batches that fill one (bench/peers/torch_gpu.py).
     Case{"gpt2-124m", 12, 12, 768, 1024, 50304, 64, "pre-ln", "gelu_tanh"},
     Case{"dnt-124m", 12, 12, 768, 1024, 50304, 64, "dnt", "gelu_tanh"},
-    Case{"gpt2-774m", 36, 20, 1280, 1024, 50304, 16, "pre-ln", "gelu_tanh"},
-    Case{"ngpt-0.5b", 24, 16, 1024, 1024, 50304, 16, "ngpt"},
-    Case{"prerms-0.5b", 24, 16, 1024, 1024, 50304, 16, "pre-rms"},
+    Case{"gpt2-774m", 36, 20, 1280, 1024, 50304, 16, "pre-ln", "gelu_tanh", "cheap"},
+    Case{"ngpt-0.5b", 24, 16, 1024, 1024, 50304, 16, "ngpt", nullptr, "cheap"},
+    Case{"prerms-0.5b", 24, 16, 1024, 1024, 50304, 16, "pre-rms", nullptr, "cheap"},
     Case{"ngpt-0.5b-8k", 24, 16, 1024, 8192, 50304, 2, "ngpt"},
 };
 
@@ -72,6 +73,7 @@ Recipe recipe_of(const Case& chosen, const BenchTrainRequest& request) {
   set("optim.clip_bound", 1.0);
   set("schedule.name", std::string("constant"));
   set("train.batch", chosen.batch);
+  set("train.recompute", std::string(chosen.recompute));
   set("train.device", request.device);
   const char* usual = request.device == "cpu" ? "f32" : "bf16";
   set("train.precision", request.dtype.empty() ? std::string(usual) : request.dtype);
@@ -165,6 +167,7 @@ int run_bench_train(const BenchTrainRequest& request) {
       .add("scheme", recipe.scheme.name)
       .add("optimizer", request.optimizer)
       .add("device", request.device)
+      .add("recompute", std::string(word_of(recipe.train.recompute)))
       .add("ms_step", step_s * 1e3)
       .add("tokens_per_s", static_cast<double>(trainer.tokens_per_step()) / step_s)
       .add("gflops", gflops);

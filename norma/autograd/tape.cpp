@@ -243,7 +243,7 @@ void Tape::forget(Var v) {
   if (s.allocation < 0 || s.aliased) return;
   Allocation& memory = allocations_[static_cast<std::size_t>(s.allocation)];
   const bool read_later = recording_ && s.pinned;
-  const bool can_return = remaking_ && s.remake != nullptr;
+  const bool can_return = s.remake != nullptr && remakes(s.remake_kind);
   if (memory.kept || !memory.live || (read_later && !can_return)) return;
   arena_.release(memory.block, memory.bytes);
   memory.live = false;

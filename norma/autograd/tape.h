@@ -70,6 +70,9 @@ class Profile {
   Stopwatch since_last_;  // an op's forward time is what passed since the op before it
 };
 
+/// What backward makes again rather than keep: nothing, what activations made, or norms as well.
+enum class Remaking : std::uint8_t { nothing, activations, norms };
+
 class Tape {
  public:
   explicit Tape(Device device = {}) : arena_(device) {}
@@ -111,9 +114,11 @@ class Tape {
     if (begin_entry(op, inputs, as_span(outputs), false)) set_rule(std::move(rule));
   }
   /// The same for an op that is cheap to do again: remake() fills the memory of its last output
-  /// with the bits it had, from inputs, the other outputs and saved tensors.
+  /// with the bits it had, from inputs, the other outputs and saved tensors. `kind` says what it
+  /// is.
   template <class Rule, class Remake>
-  void record_cheap(std::string_view op,
+  void record_cheap(Remaking kind,
+                    std::string_view op,
                     std::initializer_list<Var> inputs,
                     std::initializer_list<Var> outputs,
                     Rule rule,
@@ -123,14 +128,15 @@ class Tape {
     Slot& cheap = slot(*(outputs.end() - 1));
     cheap.maker = static_cast<std::int32_t>(entries_.size()) - 1;
     cheap.remake = closures_.place(std::move(remake));
+    cheap.remake_kind = kind;
     cheap.call_remake = [](void* closure) { (*static_cast<Remake*>(closure))(); };
   }
   /// Says that no op to come reads this value. What no rule reads either is given back at once, and
-  /// so is what a rule reads if it is cheap to make again and set_remaking() is on.
+  /// so is what a rule reads if it will be made again.
   void forget(Var v);
-  /// Whether values that are cheap to make again are made again in backward rather than kept.
-  void set_remaking(bool on) { remaking_ = on; }
-  bool remaking() const { return remaking_; }
+  void set_remaking(Remaking most) { remaking_ = most; }
+  /// Whether values of this kind are made again.
+  bool remakes(Remaking kind) const { return kind <= remaking_; }
   /// The same for an op that may watch leaves inside (recompute): kept whenever the tape records.
   template <class Rule>
   void record_always(std::string_view op,
@@ -233,6 +239,7 @@ class Tape {
     std::int32_t maker = -1;  // the entry that made it, where it is cheap to make again
     void* remake = nullptr;
     void (*call_remake)(void*) = nullptr;
+    Remaking remake_kind = Remaking::norms;
     bool needs_grad = false;
     bool has_grad = false;
     bool unit_seed = false;  // the gradient is the 1 that backward put there, and nothing else
@@ -331,7 +338,7 @@ class Tape {
   std::uint32_t round_ = 0;  // counts resets
   bool recording_ = true;
   bool trace_ = false;
-  bool remaking_ = false;
+  Remaking remaking_ = Remaking::nothing;
   Profile* profile_ = nullptr;
   Fault fault_;
   Index faults_planted_ = 0;

@@ -33,7 +33,7 @@ Var activation(Var x, Activation kind) {
                                                   .kind = kind});
     });
   };
-  tape.record_cheap(op, {x}, {y}, rule, make);
+  tape.record_cheap(Remaking::activations, op, {x}, {y}, rule, make);
   return y;
 }
 

@@ -83,7 +83,7 @@ AddNormResult add_norm(Var x, Var b, Var gain, Var bias, AddNormSpec spec) {
                                       .gain_offset = spec.gain_offset});
     });
   };
-  tape.record_cheap(kOp, {x, b, gain, bias}, {sum, y}, rule, [=] { make(true); });
+  tape.record_cheap(Remaking::norms, kOp, {x, b, gain, bias}, {sum, y}, rule, [=] { make(true); });
   return {sum, y};
 }
 

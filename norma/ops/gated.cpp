@@ -74,7 +74,7 @@ Var gated(Var u, Var g, Var s_u, Var s_v, GatedSpec spec) {
                                              .act = spec.act});
     });
   };
-  tape.record_cheap(op, {u, g, s_u, s_v}, {y}, rule, make);
+  tape.record_cheap(Remaking::activations, op, {u, g, s_u, s_v}, {y}, rule, make);
   return y;
 }
 

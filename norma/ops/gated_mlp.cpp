@@ -99,7 +99,7 @@ Var gated_mlp(Var x, Var up, Var down, Var s_u, Var s_v, GatedSpec spec) {
   const Shape twice = x.shape().with_last(2 * inner);
   const Var y = tape.output(x.shape().with_last(down.shape()[0]), x.dtype());
   const Tensor both = tape.saved(twice, x.dtype());
-  const bool again = tape.remaking();
+  const bool again = tape.remakes(Remaking::activations);
   const Tensor kept = again ? Tensor{} : tape.saved(middle, x.dtype());
   {
     const Scratch passing = tape.scratch(again ? middle : Shape{1}, x.dtype());

@@ -55,7 +55,7 @@ Var l2_rows(std::string_view op, Var x, Var gain, L2Rows spec) {
                                               .group = spec.group});
     });
   };
-  tape.record_cheap(op, {x, gain}, {y}, rule, make);
+  tape.record_cheap(Remaking::norms, op, {x, gain}, {y}, rule, make);
   return y;
 }
 

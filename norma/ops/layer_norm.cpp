@@ -73,7 +73,7 @@ Var layer_norm(Var x, Var gain, Var bias, LayerNormSpec spec) {
                                         .gain_offset = spec.gain_offset});
     });
   };
-  tape.record_cheap(kOp, {x, gain, bias}, {y}, rule, make);
+  tape.record_cheap(Remaking::norms, kOp, {x, gain, bias}, {y}, rule, make);
   return y;
 }
 

@@ -77,7 +77,7 @@ Var mlp(Var x, Var up, Var down, Activation act) {
   const std::array sides{x.shape().rows(), x.shape().cols(), inner.cols(), down.shape()[0]};
   const Var y = tape.output(x.shape().with_last(down.shape()[0]), x.dtype());
   const Tensor h = tape.saved(inner, x.dtype());
-  const bool again = tape.remaking();
+  const bool again = tape.remakes(Remaking::activations);
   const Tensor kept = again ? Tensor{} : tape.saved(inner, x.dtype());
   {
     const Scratch passing = tape.scratch(again ? inner : Shape{1}, x.dtype());

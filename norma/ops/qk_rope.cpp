@@ -65,7 +65,7 @@ Var qk_rope(Var x, Var gain, const RopeTable& table, QkRopeSpec spec) {
                                               .scaling = scaling});
     });
   };
-  tape.record_cheap(kOp, {x, gain}, {y}, rule, make);
+  tape.record_cheap(Remaking::norms, kOp, {x, gain}, {y}, rule, make);
   return y;
 }
 

@@ -57,7 +57,7 @@ Var rms_norm(Var x, Var gain, RmsNormSpec spec) {
                                                .gain_offset = spec.gain_offset});
     });
   };
-  tape.record_cheap(kOp, {x, gain}, {y}, rule, make);
+  tape.record_cheap(Remaking::norms, kOp, {x, gain}, {y}, rule, make);
   return y;
 }
 

@@ -30,12 +30,13 @@ struct Words<DeviceKind> {
   }};
 };
 
-enum class Recompute : std::uint8_t { automatic, nothing, cheap, blocks };
+enum class Recompute : std::uint8_t { automatic, nothing, activations, cheap, blocks };
 template <>
 struct Words<Recompute> {
-  static constexpr std::array<std::pair<std::string_view, Recompute>, 4> kAll{
+  static constexpr std::array<std::pair<std::string_view, Recompute>, 5> kAll{
       {{"auto", Recompute::automatic},
        {"none", Recompute::nothing},
+       {"activations", Recompute::activations},
        {"cheap", Recompute::cheap},
        {"blocks", Recompute::blocks}}};
 };
@@ -101,8 +102,8 @@ struct TrainSpec {
     f("threads", threads, "0: all cores", Range{0, 4096});
     f("recompute",
       recompute,
-      "what backward computes again instead of keeping it: nothing, values that are cheap to make "
-      "(activations, norms), whole blocks; auto: cheap ones on a GPU");
+      "what backward computes again instead of keeping it: nothing, activations, all that is cheap "
+      "to make (norms as well), whole blocks; auto: activations on a GPU");
     f("label_smoothing",
       label_smoothing,
       "share of each target spread over all classes",

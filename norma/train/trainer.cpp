@@ -9,6 +9,25 @@
 
 namespace norma {
 
+namespace {
+
+Remaking remaking_of(Recompute recompute, bool on_gpu) {
+  switch (recompute) {
+    case Recompute::automatic:
+      return on_gpu ? Remaking::activations : Remaking::nothing;
+    case Recompute::activations:
+      return Remaking::activations;
+    case Recompute::cheap:
+      return Remaking::norms;
+    case Recompute::nothing:
+    case Recompute::blocks:
+      break;
+  }
+  return Remaking::nothing;
+}
+
+}  // namespace
+
 Trainer::Trainer(const Recipe& recipe, TokenData data, Start start)
     : recipe_(recipe), data_(std::move(data)), tape_(recipe.device()) {
   const TrainSpec& train = recipe_.train;
@@ -22,8 +41,7 @@ Trainer::Trainer(const Recipe& recipe, TokenData data, Start start)
                            "."));
   }
   if (on_gpu() && !planning()) device::info();  // throws where there is none
-  tape_.set_remaking(train.recompute == Recompute::cheap ||
-                     (train.recompute == Recompute::automatic && on_gpu()));
+  tape_.set_remaking(remaking_of(train.recompute, on_gpu()));
   model_ = std::make_unique<Gpt>(recipe_.model, recipe_.scheme, params_);
   params_.allocate(dtype, device);
   model_->allocate(dtype, device);

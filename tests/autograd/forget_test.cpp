@@ -20,13 +20,13 @@ using test::TestLeaf;
 
 class ForgetTest : public testing::Test {
  protected:
-  ForgetTest() { tape_.set_remaking(true); }
+  ForgetTest() { tape_.set_remaking(Remaking::norms); }
 
   /// x -> linear -> activation -> norm -> linear, where what lies between is forgotten or not: the
   /// memory that forward took.
   std::size_t chain(bool forget) {
     Tape tape;
-    tape.set_remaking(true);
+    tape.set_remaking(Remaking::norms);
     for (TestLeaf* leaf : {&x_, &in_, &gain_, &out_}) leaf->fresh = true;
     const Var h = linear(tape.watch(x_), tape.watch(in_), {});
     const Var a = activation(h, Activation::gelu_erf);
@@ -62,7 +62,7 @@ TEST_F(ForgetTest, AChainIsMadeAgainWithTheSameBits) {
 }
 
 TEST_F(ForgetTest, WithoutRemakingWhatARuleReadsStays) {
-  tape_.set_remaking(false);
+  tape_.set_remaking(Remaking::nothing);
   const Var a = activation(tape_.watch(x_), Activation::relu);
   const Var y = linear(a, tape_.watch(in_), {});
   tape_.forget(a);

@@ -32,7 +32,7 @@ Problem make(const Shape& size, const std::string& variant) {
   }
   const auto scale = [=](std::span<const Var> in, std::size_t i) { return scaled ? in[i] : Var{}; };
   problem.forward = [=](std::span<const Var> in) {
-    in[0].tape().set_remaking(again);
+    in[0].tape().set_remaking(again ? Remaking::activations : Remaking::nothing);
     return std::vector{gated_mlp(in[0], in[1], in[2], scale(in, 3), scale(in, 4), spec)};
   };
   const auto composed = [=](std::span<const Var> in, bool stored_in_bf16) {

@@ -21,7 +21,7 @@ Problem make(const Shape& size, const std::string& variant) {
                     {.name = "down", .shape = {size[3], size[2]}, .spread = spread(2)}};
   const bool again = variant == "made_again";
   problem.forward = [=](std::span<const Var> in) {
-    in[0].tape().set_remaking(again);
+    in[0].tape().set_remaking(again ? Remaking::activations : Remaking::nothing);
     return std::vector{mlp(in[0], in[1], in[2], act)};
   };
   const auto composed = [=](std::span<const Var> in, bool stored_in_bf16) {

@@ -84,6 +84,7 @@ OpCheck qk_rope_check() {
                          Condition::huge,
                          Condition::tiny},
           .sizes = {{1, 1, 1, 2},
+                    {7, 3, 3, 48},
                     {2, 3, 1, 2},
                     {1, 5, 2, 4},
                     {2, 5, 3, 6},

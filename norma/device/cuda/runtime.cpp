@@ -74,14 +74,15 @@ void* allocate(std::size_t bytes) {
   if (cudaMalloc(&memory, bytes) != cudaSuccess) {
     cudaGetLastError();  // it is answered here
     const Info now = info();
-    throw MemoryError(say("wanted ",
-                          human_bytes(static_cast<double>(bytes)),
-                          " on the GPU, which has ",
-                          human_bytes(static_cast<double>(now.free_bytes)),
-                          " free of ",
-                          human_bytes(static_cast<double>(now.total_bytes)),
-                          "; use a smaller train.micro_batch, train.recompute=blocks, a smaller "
-                          "model.context or a smaller model."));
+    throw MemoryError(
+        say("wanted ",
+            human_bytes(static_cast<double>(bytes)),
+            " on the GPU, which has ",
+            human_bytes(static_cast<double>(now.free_bytes)),
+            " free of ",
+            human_bytes(static_cast<double>(now.total_bytes)),
+            "; use a smaller train.micro_batch, train.recompute=cheap or blocks, a smaller "
+            "model.context or a smaller model."));
   }
   check(cudaMemsetAsync(memory, 0, bytes, stream()), "clearing memory");
   return memory;

@@ -52,9 +52,9 @@ struct RowEnd {
   float loss;
 };
 /// `cross` is the target's z − top, `share` one over the tokens. Every thread that asks gets the
-/// same bits.
+/// same bits; the loss, if it says that it is `telling`: it takes longer than the rest.
 __device__ inline RowEnd end_row(
-    const QuickLoss& a, int target, const Part& all, float cross, float share) {
+    const QuickLoss& a, int target, const Part& all, float cross, float share, bool telling) {
   if (target == -1) return {0, 0, 0};
   if (target < 0 || target >= a.u.cols) return {NAN, NAN, NAN};
   const auto zeta = static_cast<float>(a.z_loss);
@@ -63,7 +63,8 @@ __device__ inline RowEnd end_row(
   const float lse = all.top + log_sum;
   const float grow = (1 + 2 * zeta * lse) / exps;
   // −log p = log(1 + others/exp(cross)) keeps its digits where p is near 1.
-  const float nats = cross > -16 ? log1pf(all.others * expf(-cross)) : log_sum - cross;
+  float nats = 0;
+  if (telling) nats = cross > -16 ? log1pf(all.others * expf(-cross)) : log_sum - cross;
   // (1 + 2ζ·lse)·p − 1 with p = 1 − others/exps: 1 − p does not cancel.
   return {grow * share, (2 * zeta * lse - grow * all.others) * share, nats + zeta * lse * lse};
 }

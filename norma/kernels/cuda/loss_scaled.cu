@@ -199,7 +199,7 @@ __global__ void __launch_bounds__(kMostThreads, 2) scaled_kernel(QuickLoss a, Pl
     cluster_sync(plan.blocks);
     const Part all =
         gather<R>(lane / R < plan.blocks ? of_block[side][lane / R][lane % R] : no_part());
-    const RowEnd ends = end_row(a, target, all, distance(hit_f, hit_u, all.top), share);
+    const RowEnd ends = end_row(a, target, all, distance(hit_f, hit_u, all.top), share, true);
     if (rank == 0 && threadIdx.x < R && row + lane < end) {
       a.losses[row + lane] = static_cast<double>(ends.loss);
     }

@@ -227,7 +227,9 @@ bool fits(const A& a) {
 }  // namespace
 
 bool run_quick(const QkRopeForward<Bf16>& a) {
-  if (!fits(a) || !row_packs(a.y, N)) return false;
+  // With fewer sequences a thread would have one row at a time.
+  const bool enough = a.x.rows >= kForwardRows * a.factors.steps;
+  if (!enough || !fits(a) || !row_packs(a.y, N)) return false;
   const Index pairs = a.factors.pairs;
   const RowSets sets(a.x.rows, a.factors.steps, kForwardRows);
   with_span(a.factors, [&](auto half, auto span) {

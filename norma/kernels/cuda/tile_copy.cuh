@@ -88,7 +88,17 @@ __device__ inline void copy_box(
       : "memory");
 }
 
-/// The same into this place of both blocks of a cluster; each block's barrier is told.
+/// A span without a map: `bytes` and both addresses are multiples of 16.
+__device__ inline void copy_span(unsigned to, const void* from, unsigned bytes, unsigned barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::
+          "r"(to),
+      "l"(from),
+      "r"(bytes),
+      "r"(barrier)
+      : "memory");
+}
+/// copy_box into this place of both blocks of a cluster; each block's barrier is told.
 __device__ inline void copy_box_to_both(
     unsigned to, const CUtensorMap* from, int column, int row, int index, unsigned barrier) {
   constexpr std::uint16_t kBoth = 3;
