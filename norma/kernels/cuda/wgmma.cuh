@@ -151,14 +151,15 @@ __device__ inline void multiply_add(float (&d)[64], const unsigned (&a)[4], std:
                : NORMA_LEFT, "l"(b), "n"(kTurned ? 1 : 0));
 }
 
-/// d = a·b, or d += a·b where `add` is not 0; 256 columns.
-template <bool kTurned>
+/// d = a·b, or d += a·b where `add` is not 0; 256 columns. Here a may be turned too: a square then
+/// holds 64 of its rows.
+template <bool kTurned, bool kLeftTurned = false>
 __device__ inline void multiply(float (&d)[128], std::uint64_t a, std::uint64_t b, int add) {
   asm volatile(NORMA_PRODUCT("256", "%130") "{" NORMA_128_NAMES
                                             "}, "
-                                            "%128, %129, p, 1, 1, 0, %131;\n}\n"
+                                            "%128, %129, p, 1, 1, %132, %131;\n}\n"
                : NORMA_32("+f", 0), NORMA_32("+f", 32), NORMA_32("+f", 64), NORMA_32("+f", 96)
-               : "l"(a), "l"(b), "r"(add), "n"(kTurned ? 1 : 0));
+               : "l"(a), "l"(b), "r"(add), "n"(kTurned ? 1 : 0), "n"(kLeftTurned ? 1 : 0));
 }
 
 #undef NORMA_8
