@@ -1,12 +1,16 @@
 // Matrix products through cuBLASLt. Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ, so the factors
-// change places. For every shape the library's candidates are timed once and the fastest stays
-// (device/choices.h), so the bits of a shape are the same in every call and every run.
+// change places. For every shape the library's candidates, and our own where there is one, are
+// timed once and the fastest stays (device/choices.h), so the bits of a shape are the same in every
+// call and every run.
 #include "norma/kernels/gemm.h"
 
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
-#include <tuple>
+#include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -19,6 +23,8 @@
 #include "norma/device/cuda/runtime.h"
 #include "norma/device/device.h"
 #include "norma/kernels/cuda/algorithm_text.h"
+#include "norma/kernels/cuda/fastest.h"
+#include "norma/kernels/cuda/product_weights.h"
 
 namespace norma::kernels {
 
@@ -60,6 +66,7 @@ void describe(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t what,
 struct Plan {
   Owned<cublasLtMatmulDescOpaque_t> product;
   Owned<cublasLtMatrixLayoutOpaque_t> a, b, c;
+  bool own = false;  // where it can: factors, which a plan does not know, decide that too
   cublasLtMatmulAlgo_t algorithm{};
 };
 
@@ -82,10 +89,9 @@ const Library& library() {
 template <class T, class Result>
 cublasStatus_t multiply(const Plan& plan,
                         const cublasLtMatmulAlgo_t& algorithm,
-                        const Gemm<T, Result>& g,
-                        Result* c,
-                        float beta) {
+                        const Gemm<T, Result>& g) {
   const auto alpha = static_cast<float>(g.alpha);
+  const auto beta = static_cast<float>(g.beta);
   if (g.epilogue != Epilogue::none) {
     describe(plan.product.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g.inner);
   }
@@ -97,9 +103,9 @@ cublasStatus_t multiply(const Plan& plan,
                         g.a,
                         plan.a.get(),
                         &beta,
-                        c,
+                        g.c,
                         plan.c.get(),
-                        c,
+                        g.c,
                         plan.c.get(),
                         &algorithm,
                         library().workspace,
@@ -107,36 +113,21 @@ cublasStatus_t multiply(const Plan& plan,
                         device::stream());
 }
 
-/// Milliseconds of one product, the best of a few.
+/// Our own product, for those that have one. False where it cannot.
 template <class T, class Result>
-float timed(const Plan& plan,
-            const cublasLtMatmulAlgo_t& algorithm,
-            const Gemm<T, Result>& g,
-            Result* scratch) {
-  constexpr int kRepeats = 3;
-  cudaEvent_t start = nullptr;
-  cudaEvent_t stop = nullptr;
-  device::check(cudaEventCreate(&start), "making an event");
-  device::check(cudaEventCreate(&stop), "making an event");
-  float best = -1;
-  for (int i = 0; i <= kRepeats; ++i) {
-    device::check(cudaEventRecord(start, device::stream()), "timing");
-    if (multiply(plan, algorithm, g, scratch, 0.0f) != CUBLAS_STATUS_SUCCESS) break;
-    device::check(cudaEventRecord(stop, device::stream()), "timing");
-    device::check(cudaEventSynchronize(stop), "timing");
-    float ms = 0;
-    device::check(cudaEventElapsedTime(&ms, start, stop), "timing");
-    if (i > 0 && (best < 0 || ms < best)) best = ms;  // the first call warms up
+bool multiply_own(const Gemm<T, Result>& g) {
+  if constexpr (std::is_same_v<T, Bf16> && std::is_same_v<Result, float>) {
+    return run_weight_product(g);
+  } else {
+    return false;
   }
-  cudaEventDestroy(start);
-  cudaEventDestroy(stop);
-  return best;
 }
 
-/// Up to 256 bytes, as far as the address lets kernels of the library be used.
+/// In bytes, as far as it lets kernels of the library be used.
+constexpr std::uint32_t kMostAlignment = 256;
 std::uint32_t alignment_of(const void* pointer) {
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
-  std::uint32_t bytes = 256;
+  std::uint32_t bytes = kMostAlignment;
   while (address % bytes != 0) bytes /= 2;
   return bytes;
 }
@@ -179,26 +170,25 @@ std::vector<cublasLtMatmulAlgo_t> candidates_for(const Plan& plan, const Gemm<T,
   return candidates;
 }
 
+/// The index of the fastest candidate; the one behind the last is our own.
 template <class T, class Result>
-cublasLtMatmulAlgo_t fastest(const std::vector<cublasLtMatmulAlgo_t>& candidates,
-                             const Plan& plan,
-                             const Gemm<T, Result>& g) {
+std::size_t fastest_of(const std::vector<cublasLtMatmulAlgo_t>& candidates,
+                       const Plan& plan,
+                       const Gemm<T, Result>& g) {
+  Gemm<T, Result> trial = g;
+  trial.beta = 0;
   // A result that is only set may be set more than once; one that is added to may not.
   void* scratch = nullptr;
   if (g.beta != 0) {
+    const std::size_t shift = reinterpret_cast<std::uintptr_t>(g.c) % kMostAlignment;
     const auto bytes = static_cast<std::size_t>((g.m - 1) * g.ldc + g.n) * sizeof(Result);
-    scratch = device::allocate(bytes);
+    scratch = device::allocate(bytes + shift);
+    trial.c = static_cast<Result*>(scratch) + shift / sizeof(Result);
   }
-  Result* to = scratch == nullptr ? g.c : static_cast<Result*>(scratch);
-  cublasLtMatmulAlgo_t best = candidates.front();
-  float best_ms = -1;
-  for (const cublasLtMatmulAlgo_t& candidate : candidates) {
-    const float ms = timed(plan, candidate, g, to);
-    if (ms > 0 && (best_ms < 0 || ms < best_ms)) {
-      best_ms = ms;
-      best = candidate;
-    }
-  }
+  const std::size_t best = fastest(candidates.size() + 1, [&](std::size_t i) {
+    if (i == candidates.size()) return multiply_own(trial);
+    return multiply(plan, candidates[i], trial) == CUBLAS_STATUS_SUCCESS;
+  });
   if (scratch != nullptr) device::release(scratch);
   return best;
 }
@@ -219,21 +209,27 @@ std::string name_of_product(const Gemm<T, Result>& g) {
   return name;
 }
 
+/// How a plan that is otherwise ready shall multiply.
 template <class T, class Result>
-cublasLtMatmulAlgo_t algorithm_for(const Plan& plan, const Gemm<T, Result>& g) {
+void choose(Plan& plan, const Gemm<T, Result>& g) {
+  constexpr std::string_view kOwn = "own";  // others are algorithms of the library
   const std::string name = name_of_product(g);
   const std::optional<std::string> kept = device::choice(name);
-  cublasLtMatmulAlgo_t algorithm{};
-  if (kept && read_hex(*kept, algorithm)) return algorithm;
+  if (kept && read_hex(*kept, plan.algorithm)) return;
   const std::vector<cublasLtMatmulAlgo_t> candidates = candidates_for(plan, g);
+  plan.algorithm = candidates.front();
+  plan.own = kept && *kept == kOwn;
+  if (plan.own) return;
   // Small products take microseconds either way; timing them would only add noise.
   constexpr double kWorthTiming = 1e8;
   const double work =
       static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
-  const bool worth = candidates.size() > 1 && work >= kWorthTiming;
-  algorithm = worth ? fastest(candidates, plan, g) : candidates.front();
-  device::choose(name, hex(algorithm));
-  return algorithm;
+  if (work >= kWorthTiming) {
+    const std::size_t best = fastest_of(candidates, plan, g);
+    plan.own = best == candidates.size();
+    if (!plan.own) plan.algorithm = candidates[best];
+  }
+  device::choose(name, plan.own ? std::string(kOwn) : hex(plan.algorithm));
 }
 
 template <class T, class Result>
@@ -254,29 +250,18 @@ Plan make_plan(const Gemm<T, Result>& g) {
   plan.a = layout(kCudaType<T>, g.trans_a ? g.m : g.k, g.trans_a ? g.k : g.m, g.lda);
   plan.b = layout(kCudaType<T>, g.trans_b ? g.k : g.n, g.trans_b ? g.n : g.k, g.ldb);
   plan.c = layout(kCudaType<Result>, g.n, g.m, g.ldc);
-  plan.algorithm = algorithm_for(plan, g);
+  choose(plan, g);
   return plan;
 }
 
 /// Plans by shape. Addresses count as far as their alignment lets a kernel be used.
 template <class T, class Result>
 const Plan& plan_of(const Gemm<T, Result>& g) {
-  using Key = std::tuple<bool,
-                         bool,
-                         Epilogue,
-                         Index,
-                         Index,
-                         Index,
-                         Index,
-                         Index,
-                         Index,
-                         std::uint32_t,
-                         std::uint32_t,
-                         std::uint32_t>;
+  using Key = std::array<Index, 12>;
   static auto* const kPlans = new std::map<Key, Plan>;
-  const Key key{g.trans_a,
-                g.trans_b,
-                g.epilogue,
+  const Key key{static_cast<Index>(g.trans_a),
+                static_cast<Index>(g.trans_b),
+                static_cast<Index>(g.epilogue),
                 g.m,
                 g.n,
                 g.k,
@@ -296,7 +281,8 @@ const Plan& plan_of(const Gemm<T, Result>& g) {
 template <class T, class Result>
 void run(Cuda, const Gemm<T, Result>& g) {
   const Plan& plan = plan_of(g);
-  check(multiply(plan, plan.algorithm, g, g.c, static_cast<float>(g.beta)), "multiplying");
+  if (plan.own && multiply_own(g)) return;
+  check(multiply(plan, plan.algorithm, g), "multiplying");
 }
 
 template void run(Cuda, const Gemm<float>& g);
