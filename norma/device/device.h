@@ -13,11 +13,10 @@ namespace norma::device {
 /// Whether this build has kernels for a GPU; CMake knows.
 inline constexpr bool kBuiltWithCuda = NORMA_BUILT_WITH_CUDA;
 
-/// What matrix products keep beside what they multiply; Hopper's own kernels want 32 MiB at most.
-inline constexpr std::size_t kProductWorkspaceBytes = std::size_t{32} << 20;
-/// What our own products keep for parts of tiles: two of 256 x 256 f32 for each pair of an H200's
-/// 132 multiprocessors.
-inline constexpr std::size_t kTilePartsBytes = std::size_t{33} << 20;
+/// What matrix products keep beside what they multiply, one after the other. The library's want 32
+/// MiB at most; our own keep parts of tiles, two of 256 x 256 f32 for each pair of an H200's 132
+/// multiprocessors.
+inline constexpr std::size_t kProductWorkspaceBytes = std::size_t{33} << 20;
 
 /// Whether there is a GPU that this build can use.
 bool available();

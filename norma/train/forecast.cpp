@@ -77,7 +77,7 @@ Forecast ground_of(const Recipe& recipe) {
     result.machine_bytes = machine_memory();
     return result;
   }
-  result.process_bytes = device::kProductWorkspaceBytes + device::kTilePartsBytes;
+  result.process_bytes = device::kProductWorkspaceBytes;
   result.device_bytes_known = device::available();
   if (!result.device_bytes_known) return result;
   const device::Info gpu = device::info();

@@ -52,6 +52,7 @@ std::vector<float> product(const Case& s, double beta) {
   const OnDevice<Bf16> a(factor(s.k, s.m + s.padding, 1));
   const OnDevice<Bf16> b(factor(s.k, s.n + s.padding, 2));
   const OnDevice<float> there(c);
+  const OnDevice<char> workspace(std::vector<char>(device::kProductWorkspaceBytes));
   Gemm<Bf16, float> g;
   g.trans_a = true;
   g.m = s.m;
@@ -65,7 +66,7 @@ std::vector<float> product(const Case& s, double beta) {
   g.ldc = stride;
   g.beta = beta;
   if constexpr (device::kBuiltWithCuda) {
-    if (!run_weight_product(g)) return {};
+    if (!run_weight_product(g, workspace.data)) return {};
   }
   device::copy_out(c.data(), there.data, there.bytes);
   return c;

@@ -117,7 +117,7 @@ cublasStatus_t multiply(const Plan& plan,
 template <class T, class Result>
 bool multiply_own(const Gemm<T, Result>& g) {
   if constexpr (std::is_same_v<T, Bf16> && std::is_same_v<Result, float>) {
-    return run_weight_product(g);
+    return run_weight_product(g, library().workspace);
   } else {
     return false;
   }

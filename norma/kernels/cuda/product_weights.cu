@@ -196,19 +196,15 @@ __global__ void __launch_bounds__(kWarpgroup)
 
 /// A cluster has two parts at most.
 int clusters() {
-  constexpr std::size_t kMost = device::kTilePartsBytes / (2 * kBytesOfPart);
+  constexpr std::size_t kMost = device::kProductWorkspaceBytes / (2 * kBytesOfPart);
   return std::min(device::multiprocessors() / 2, static_cast<int>(kMost));
-}
-float4* workspace() {
-  static void* const kMemory = device::allocate(device::kTilePartsBytes);  // never released
-  return static_cast<float4*>(kMemory);
 }
 
 }  // namespace
 
 }  // namespace products
 
-bool run_weight_product(const Gemm<Bf16, float>& g) {
+bool run_weight_product(const Gemm<Bf16, float>& g, void* workspace) {
   const bool kind = g.trans_a && !g.trans_b && g.alpha == 1 && (g.beta == 0 || g.beta == 1) &&
                     g.epilogue == Epilogue::none;
   const bool pairs =
@@ -227,7 +223,7 @@ bool run_weight_product(const Gemm<Bf16, float>& g) {
                plan.maps,
                deal,
                c,
-               products::workspace());
+               static_cast<float4*>(workspace));
   const auto blocks = static_cast<unsigned>(products::tiles_to_add(deal) * products::kBlocksOfTile);
   device::launch("adding parts of a weight's gradient",
                  blocks,
@@ -236,7 +232,7 @@ bool run_weight_product(const Gemm<Bf16, float>& g) {
                  products::add_parts_kernel,
                  deal,
                  c,
-                 products::workspace());
+                 static_cast<float4*>(workspace));
   return true;
 }
 

@@ -7,7 +7,8 @@
 
 namespace norma::kernels {
 
-/// False, with nothing queued, where the GPU, the product or its alignment is not of this kind.
-bool run_weight_product(const Gemm<Bf16, float>& g);
+/// `workspace` has device::kProductWorkspaceBytes. False, with nothing queued, where the GPU, the
+/// product or its alignment is not of this kind.
+bool run_weight_product(const Gemm<Bf16, float>& g, void* workspace);
 
 }  // namespace norma::kernels
