@@ -24,6 +24,8 @@ const std::vector<OpCheck>& registry() {
       batch_norm_check(),
       weight_norm_check(),
       add_norm_check(),
+      norm_add_check(),
+      norm_add_norm_check(),
       rope_check(),
       qk_rope_check(),
       lerp_check(),

@@ -8,14 +8,24 @@
 
 namespace norma::kernels {
 
+/// The RMS norm of b before it is added.
+template <class T>
+struct BranchRms {
+  const Wide<T>* gain = nullptr;  // (cols), or null for 1 - gain_offset
+  Wide<T>* rstd = nullptr;        // (rows); null: b is added as it is
+  double gain_offset = 0;
+  double eps = 0;
+};
+
 template <class T>
 struct AddNormForward {
   Rows<const T> x;  // x and b without data: the sum is there already
   Rows<const T> b;
+  BranchRms<T> branch;
   const Wide<T>* gain;  // (cols), or null for 1 - gain_offset
   const Wide<T>* bias;  // (cols), or null for 0
-  Rows<T> sum;          // scale·x + b
-  Rows<T> y;            // the norm of sum
+  Rows<T> sum;          // scale·x + b, or its norm in place of b
+  Rows<T> y;            // the norm of sum; without data: not wanted
   Wide<T>* mean;        // (rows) each if centred, else null; a row's mean is mean + shift
   Wide<T>* shift;
   Wide<T>* rstd;  // (rows)

@@ -69,6 +69,14 @@ void Block::each_norm(const std::function<void(NormLayer&)>& visit) {
   for (NormLayer* norm : {&ffn_mid_, &ffn_post_}) visit(*norm);
 }
 
+const NormLayer& Block::left_to(const ResidualJoin& join,
+                                const NormLayer& mid,
+                                std::size_t layer_scale) const {
+  static const NormLayer kNone;
+  const bool between = layer_scale != kNoParam || dropout_ > 0 || drop_path_ > 0;
+  return join.takes(mid) && !between ? mid : kNone;
+}
+
 Var Block::finish(Tape& tape,
                   Var branch,
                   const NormLayer& mid,
@@ -76,7 +84,8 @@ Var Block::finish(Tape& tape,
                   std::size_t layer_scale,
                   const Pass& pass,
                   std::uint64_t sublayer) const {
-  Var b = join.includes(mid) ? branch : mid.apply(tape, branch, pass.norm());
+  const bool later = join.includes(mid) || left_to(join, mid, layer_scale);
+  Var b = later ? branch : mid.apply(tape, branch, pass.norm());
   if (layer_scale != kNoParam) b = column_gain(b, watch(tape, params_, layer_scale));
   const auto drop = [&](double rate, std::uint64_t which) {
     const std::uint64_t place = (static_cast<std::uint64_t>(layer_) * 2 + sublayer) * 2 + which;
@@ -95,12 +104,14 @@ Stream Block::run(
   Var branch = attention_.apply(tape, at.normed, rope, pass);
   if (at.normed != at.x) tape.forget(at.normed);
   branch = finish(tape, branch, attn_mid_, attn_join_, attn_layer_scale_, pass, 0);
-  at = attn_join_.apply(tape, at.x, branch, attn_post_, ffn_pre_, pass.norm());
+  const NormLayer& attn_left = left_to(attn_join_, attn_mid_, attn_layer_scale_);
+  at = attn_join_.apply(tape, at.x, branch, attn_left, attn_post_, ffn_pre_, pass.norm());
   tape.forget(branch);
   branch = ffn_.apply(tape, at.normed, pass);
   if (at.normed != at.x) tape.forget(at.normed);
   branch = finish(tape, branch, ffn_mid_, ffn_join_, ffn_layer_scale_, pass, 1);
-  at = ffn_join_.apply(tape, at.x, branch, ffn_post_, next, pass.norm());
+  const NormLayer& ffn_left = left_to(ffn_join_, ffn_mid_, ffn_layer_scale_);
+  at = ffn_join_.apply(tape, at.x, branch, ffn_left, ffn_post_, next, pass.norm());
   tape.forget(branch);
   return at;
 }

@@ -25,6 +25,10 @@ class Block {
   void each_norm(const std::function<void(NormLayer&)>& visit);
 
  private:
+  /// The norm of the branch if the join is to do it: where nothing lies between the two.
+  const NormLayer& left_to(const ResidualJoin& join,
+                           const NormLayer& mid,
+                           std::size_t layer_scale) const;
   Var finish(Tape& tape,
              Var branch,
              const NormLayer& mid,

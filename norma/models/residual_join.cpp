@@ -9,6 +9,14 @@
 
 namespace norma {
 
+namespace {
+
+BranchNorm branch_norm(Tape& tape, const NormLayer& mid) {
+  return {.gain = mid.gain(tape), .gain_offset = mid.gain_offset(), .eps = mid.eps()};
+}
+
+}  // namespace
+
 ResidualJoin::ResidualJoin(const Build& build, const ResidualRule& rule, const std::string& name)
     : rule_(rule), params_(build.params), scale_(build.value(rule.scale)) {
   if (rule.rule == Residual::rscale) {
@@ -58,6 +66,7 @@ Var ResidualJoin::joined(Tape& tape, Var x, Var branch) const {
 Stream ResidualJoin::apply(Tape& tape,
                            Var x,
                            Var branch,
+                           const NormLayer& mid,
                            const NormLayer& post,
                            const NormLayer& next,
                            const NormPass& pass) const {
@@ -65,18 +74,20 @@ Stream ResidualJoin::apply(Tape& tape,
   const NormLayer& behind = post ? post : next;
   if (addition && behind.joins_addition()) {
     const auto kind = behind.slot().norm == NormKind::layer ? AddNormKind::layer : AddNormKind::rms;
-    const AddNormResult both = add_norm(x,
-                                        branch,
-                                        behind.gain(tape),
-                                        behind.bias(tape),
-                                        {.norm = kind,
-                                         .scale = rule_.rule == Residual::scaled ? scale_ : 1,
-                                         .gain_offset = behind.gain_offset(),
-                                         .eps = behind.eps()});
+    const AddNormSpec spec{.norm = kind,
+                           .scale = rule_.rule == Residual::scaled ? scale_ : 1,
+                           .gain_offset = behind.gain_offset(),
+                           .eps = behind.eps()};
+    const Var gain = behind.gain(tape);
+    const Var bias = behind.bias(tape);
+    const AddNormResult both =
+        mid ? norm_add_norm(x, branch, branch_norm(tape, mid), gain, bias, spec)
+            : add_norm(x, branch, gain, bias, spec);
     if (!post) return {both.sum, both.normed};
     return {both.normed, next.apply(tape, both.normed, pass)};
   }
-  const Var sum = post.apply(tape, joined(tape, x, branch), pass);
+  const Var raw = mid ? norm_add(x, branch, branch_norm(tape, mid)) : joined(tape, x, branch);
+  const Var sum = post.apply(tape, raw, pass);
   return {sum, next.apply(tape, sum, pass)};
 }
 

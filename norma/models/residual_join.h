@@ -17,14 +17,19 @@ class ResidualJoin {
   ResidualJoin(const ResidualJoin&) = delete;
   ResidualJoin& operator=(const ResidualJoin&) = delete;
 
-  /// post(rule(x, branch)), and what `next` makes of it. An addition and the norm behind it are one
-  /// op.
+  /// post(rule(x, mid(branch))), and what `next` makes of it. An addition and the norms on both
+  /// sides of it are one op. `mid` is none, or one that the join takes.
   Stream apply(Tape& tape,
                Var x,
                Var branch,
+               const NormLayer& mid,
                const NormLayer& post,
                const NormLayer& next,
                const NormPass& pass) const;
+  /// Whether apply may be given this norm of the branch.
+  bool takes(const NormLayer& mid) const {
+    return rule_.rule == Residual::add && mid.joins_branch();
+  }
   /// Whether the rule itself does what this norm of the branch would do.
   bool includes(const NormLayer& mid) const { return rule_.on_sphere() && mid.plain_l2(); }
   void allocate(DType dtype, Device device);

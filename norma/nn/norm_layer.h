@@ -58,8 +58,10 @@ class NormLayer {
 
   const Slot& slot() const { return slot_; }
   explicit operator bool() const { return static_cast<bool>(slot_); }
-  /// Whether residual addition and this norm can be one op (add_norm).
+  /// Whether residual addition and this norm behind it can be one op (add_norm).
   bool joins_addition() const;
+  /// Whether this norm of a branch and the addition behind it can be one op (norm_add).
+  bool joins_branch() const { return joins_addition() && slot_.norm != NormKind::layer; }
   /// Whether this is x/|x| and nothing else, which the rules on the sphere do themselves.
   bool plain_l2() const { return slot_ == usual_slot(NormKind::l2); }
 

@@ -2,20 +2,55 @@
 
 #include "norma/kernels/add_norm.h"
 #include "norma/ops/dispatch.h"
+#include "norma/ops/rms_norm.h"
 
 namespace norma {
 
-AddNormResult add_norm(Var x, Var b, Var gain, Var bias, AddNormSpec spec) {
-  constexpr std::string_view kOp = "add_norm";
-  require_float(kOp, "x", x);
-  require_float(kOp, "b", b);
-  require_same_type(kOp, x, "b", b);
-  require_vector_type(kOp, x, "gain", gain);
-  require_vector_type(kOp, x, "bias", bias);
+namespace {
+
+/// The branch's norm with the rstd it saves; without rstd there is no such norm.
+struct Branch {
+  BranchNorm norm;
+  Tensor rstd;
+
+  explicit operator bool() const { return static_cast<bool>(rstd); }
+  template <class T>
+  kernels::BranchRms<T> arguments() const {
+    return {.gain = elements<const Wide<T>>(norm.gain),
+            .rstd = elements<Wide<T>>(rstd),
+            .gain_offset = norm.gain_offset,
+            .eps = norm.eps};
+  }
+  /// Gradients of b and the gain; dy is the one of the norm of b.
+  void rule(Backward& back, Var b, const Tensor& dy) const {
+    rms_norm_rule(back, b, norm.gain, rstd, dy, {.eps = norm.eps, .gain_offset = norm.gain_offset});
+  }
+};
+
+void require_sides(std::string_view op, Var x, Var b) {
+  require_float(op, "x", x);
+  require_float(op, "b", b);
+  require_same_type(op, x, "b", b);
+  require_shape(op, "b", b, x.shape());
+}
+
+Branch prepared(std::string_view op, Var x, Var b, const BranchNorm& norm) {
+  require_sides(op, x, b);
+  require_vector_type(op, x, "the branch's gain", norm.gain);
+  require_shape(op, "the branch's gain", norm.gain, {x.shape().cols()});
+  Tape& tape = x.tape();
+  tape.pin(b);
+  tape.pin(norm.gain);
+  return {norm, tape.saved({x.shape().rows()}, wide(x.dtype()))};
+}
+
+AddNormResult joined(
+    std::string_view op, Var x, Var b, Branch branch, Var gain, Var bias, const AddNormSpec& spec) {
+  require_vector_type(op, x, "gain", gain);
+  require_vector_type(op, x, "bias", bias);
   const Index cols = x.shape().cols();
-  require_shape(kOp, "b", b, x.shape());
-  require_shape(kOp, "gain", gain, {cols});
-  require_shape(kOp, "bias", bias, {cols});
+  require_shape(op, "gain", gain, {cols});
+  require_shape(op, "bias", bias, {cols});
 
   Tape& tape = x.tape();
   const Index row_count = x.shape().rows();
@@ -26,12 +61,13 @@ AddNormResult add_norm(Var x, Var b, Var gain, Var bias, AddNormSpec spec) {
   const Tensor mean = centre ? tape.saved({row_count}, wide(x.dtype())) : Tensor{};
   const Tensor shift = centre ? tape.saved({row_count}, wide(x.dtype())) : Tensor{};
   const auto make = [=](bool again) {
-    dispatch(kOp, sum.value(), [&](auto who, auto zero) {
+    dispatch(op, sum.value(), [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::run(
           who,
           kernels::AddNormForward<T>{.x = again ? kernels::Rows<const T>{} : rows<const T>(x),
                                      .b = again ? kernels::Rows<const T>{} : rows<const T>(b),
+                                     .branch = branch.arguments<T>(),
                                      .gain = elements<const Wide<T>>(gain),
                                      .bias = elements<const Wide<T>>(bias),
                                      .sum = rows<T>(sum),
@@ -51,14 +87,21 @@ AddNormResult add_norm(Var x, Var b, Var gain, Var bias, AddNormSpec spec) {
     const Tensor dsum = back.has_grad(sum) ? back.grad(sum) : Tensor{};
     const Tensor dy = back.grad(y);
     const WantedRows dx = wanted(back, x);
-    const WantedRows db = wanted(back, b);
     const WantedRows dgain = wanted(back, gain);
     const WantedRows dbias = wanted(back, bias);
+    // The branch's norm reads t where the gradient of x lies, if that is t, or else aside.
+    const bool goes_on = branch && (back.wants(b) || back.wants(branch.norm.gain));
+    const bool in_dx = dx && dx.into == Into::set && spec.scale == 1;
+    const bool is_aside = goes_on && !in_dx;
+    const Scratch aside = back.scratch(is_aside ? dy.shape : Shape{1}, dy.dtype);
+    WantedRows t;
+    if (!branch) t = wanted(back, b);
+    if (is_aside) t.grad = aside.tensor();
     const Scratch gain_partials =
         back.scratch(partial_shape(dy, cols, bool(dgain)), wide(dy.dtype));
     const Scratch bias_partials =
         back.scratch(partial_shape(dy, cols, bool(dbias)), wide(dy.dtype));
-    dispatch(kOp, dy, [&](auto who, auto zero) {
+    dispatch(op, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::run(
           who,
@@ -71,8 +114,8 @@ AddNormResult add_norm(Var x, Var b, Var gain, Var bias, AddNormSpec spec) {
                                       .dy = rows<const T>(dy),
                                       .dx = dx.rows<T>(),
                                       .dx_into = dx.into,
-                                      .db = db.rows<T>(),
-                                      .db_into = db.into,
+                                      .db = t.rows<T>(),
+                                      .db_into = t.into,
                                       .dgain = dgain.data<Wide<T>>(),
                                       .dgain_into = dgain.into,
                                       .dbias = dbias.data<Wide<T>>(),
@@ -82,9 +125,47 @@ AddNormResult add_norm(Var x, Var b, Var gain, Var bias, AddNormSpec spec) {
                                       .scale = spec.scale,
                                       .gain_offset = spec.gain_offset});
     });
+    if (goes_on) branch.rule(back, b, in_dx ? dx.grad : t.grad);
   };
-  tape.record_cheap(Remaking::norms, kOp, {x, b, gain, bias}, {sum, y}, rule, [=] { make(true); });
+  tape.record_cheap(Remaking::norms, op, {x, b, gain, bias, branch.norm.gain}, {sum, y}, rule, [=] {
+    make(true);
+  });
   return {sum, y};
+}
+
+}  // namespace
+
+AddNormResult add_norm(Var x, Var b, Var gain, Var bias, AddNormSpec spec) {
+  constexpr std::string_view kOp = "add_norm";
+  require_sides(kOp, x, b);
+  return joined(kOp, x, b, {}, gain, bias, spec);
+}
+
+AddNormResult norm_add_norm(Var x, Var b, BranchNorm branch, Var gain, Var bias, AddNormSpec spec) {
+  constexpr std::string_view kOp = "norm_add_norm";
+  return joined(kOp, x, b, prepared(kOp, x, b, branch), gain, bias, spec);
+}
+
+Var norm_add(Var x, Var b, BranchNorm norm) {
+  constexpr std::string_view kOp = "norm_add";
+  const Branch branch = prepared(kOp, x, b, norm);
+  const Var y = x.tape().output(x.shape(), x.dtype());
+  dispatch(kOp, x.value(), [&](auto who, auto zero) {
+    using T = decltype(zero);
+    kernels::AddNormForward<T> a{};
+    a.x = rows<const T>(x);
+    a.b = rows<const T>(b);
+    a.branch = branch.arguments<T>();
+    a.sum = rows<T>(y);
+    a.scale = 1;
+    kernels::run(who, a);
+  });
+  x.tape().record(kOp, {x, b, norm.gain}, {y}, [=](Backward& back) {
+    const Tensor dy = back.grad(y);
+    back.pass(x, y);
+    if (back.wants(b) || back.wants(norm.gain)) branch.rule(back, b, dy);
+  });
+  return y;
 }
 
 }  // namespace norma

@@ -5,6 +5,8 @@
 
 namespace norma {
 
+class Backward;
+
 struct RmsNormSpec {
   double eps = 1e-6;
   double gain_offset = 0;        // 1 for Gemma's RMS1, whose gain starts at 0
@@ -17,5 +19,10 @@ struct RmsNormSpec {
 /// saves  rstd (rows, C / group)      sums  in the element type, order fixed by the width alone
 /// grads  dx, dgain; exact including eps
 Var rms_norm(Var x, Var gain, RmsNormSpec spec = {});
+
+/// Its rule, for ops with such a norm inside: the gradients of x and gain from dy and the saved
+/// rstd.
+void rms_norm_rule(
+    Backward& back, Var x, Var gain, const Tensor& rstd, const Tensor& dy, const RmsNormSpec& spec);
 
 }  // namespace norma

@@ -10,11 +10,8 @@ namespace norma::checks {
 
 namespace {
 
-Problem make(const Shape& size, const std::string& variant) {
+AddNormSpec spec_of(const std::string& variant) {
   const bool layer = variant.rfind("layer", 0) == 0;
-  const bool has_gain = variant != "rms0" && variant != "layer0" && variant != "layer_bias";
-  const bool has_bias = variant == "layer" || variant == "layer_bias" || variant == "rms_bias";
-  const bool sum_used = variant.find("unused") == std::string::npos;
   AddNormSpec spec;
   spec.norm = layer ? AddNormKind::layer : AddNormKind::rms;
   // The sum is then exact in f32, and everybody rounds it to the same bf16. With 1.7 it often lies
@@ -22,36 +19,89 @@ Problem make(const Shape& size, const std::string& variant) {
   spec.scale = variant == "rms" ? 1 : 1.75;
   spec.gain_offset = variant == "rms1" ? 1 : 0;
   spec.eps = layer ? 1e-5 : 1e-6;
-  Problem problem;
-  problem.inputs = {{.name = "x", .shape = size, .role = Role::data},
-                    {.name = "b", .shape = size, .role = Role::data}};
-  if (has_gain) {
-    problem.inputs.push_back({.name = "gain", .shape = {size[1]}, .role = Role::gain, .center = 1});
+  return spec;
+}
+
+/// Inputs of a problem: x, b, and the vectors it has.
+struct Inputs {
+  Inputs(const Shape& size, bool has_branch, bool has_gain, bool has_bias) {
+    specs = {{.name = "x", .shape = size, .role = Role::data},
+             {.name = "b", .shape = size, .role = Role::data}};
+    const InputSpec gain_spec{.name = "gain", .shape = {size[1]}, .role = Role::gain, .center = 1};
+    branch = add(has_branch, gain_spec, "branch_gain");
+    gain = add(has_gain, gain_spec, "gain");
+    bias = add(has_bias, {.name = "bias", .shape = {size[1]}}, "bias");
   }
-  if (has_bias) problem.inputs.push_back({.name = "bias", .shape = {size[1]}});
-  const auto gain_of = [=](std::span<const Var> in) { return has_gain ? in[2] : Var{}; };
-  const auto bias_of = [=](std::span<const Var> in) {
-    return has_bias ? in[has_gain ? 3 : 2] : Var{};
-  };
+  std::size_t add(bool there, InputSpec spec, const char* name) {
+    if (!there) return 0;
+    spec.name = name;
+    specs.push_back(spec);
+    return specs.size() - 1;
+  }
+
+  std::vector<InputSpec> specs;
+  std::size_t branch = 0;  // places in the list; 0: absent
+  std::size_t gain = 0;
+  std::size_t bias = 0;
+};
+
+Var at(std::span<const Var> in, std::size_t place) { return place == 0 ? Var{} : in[place]; }
+
+/// Either form of the addition with the norm behind it.
+Problem make_both(const Shape& size, const std::string& variant, bool branch) {
+  const bool layer = variant.rfind("layer", 0) == 0;
+  const bool has_gain = variant != "rms0" && variant != "layer0" && variant != "layer_bias";
+  const bool has_bias = variant == "layer" || variant == "layer_bias" || variant == "rms_bias";
+  const bool sum_used = variant.find("unused") == std::string::npos;
+  const AddNormSpec spec = spec_of(variant);
+  const RmsNormSpec branch_spec{.eps = 1e-5, .gain_offset = spec.gain_offset};
+  const Inputs inputs(size, branch && has_gain, has_gain, has_bias);
+  Problem problem;
+  problem.inputs = inputs.specs;
   problem.forward = [=](std::span<const Var> in) {
-    const AddNormResult result = add_norm(in[0], in[1], gain_of(in), bias_of(in), spec);
+    const Var gain = at(in, inputs.gain);
+    const Var bias = at(in, inputs.bias);
+    const BranchNorm norm{.gain = at(in, inputs.branch),
+                          .gain_offset = branch_spec.gain_offset,
+                          .eps = branch_spec.eps};
+    const AddNormResult result = branch ? norm_add_norm(in[0], in[1], norm, gain, bias, spec)
+                                        : add_norm(in[0], in[1], gain, bias, spec);
     return sum_used ? std::vector{result.sum, result.normed} : std::vector{result.normed};
   };
   const auto composed = [=](std::span<const Var> in, bool stored_in_bf16) {
-    Var sum = residual_add(in[0], in[1], {.scale = spec.scale});
+    const Var b = branch ? rms_norm(in[1], at(in, inputs.branch), branch_spec) : in[1];
+    Var sum = residual_add(in[0], b, {.scale = spec.scale});
     if (stored_in_bf16) sum = mini::on_grid(sum, DType::bf16);
+    const Var gain = at(in, inputs.gain);
+    const Var bias = at(in, inputs.bias);
     Var normed;
     if (layer) {
-      normed = layer_norm(sum, gain_of(in), bias_of(in), {.eps = spec.eps});
+      normed = layer_norm(sum, gain, bias, {.eps = spec.eps});
     } else {
-      normed = rms_norm(sum, gain_of(in), {.eps = spec.eps, .gain_offset = spec.gain_offset});
-      if (has_bias) normed = mini::mix(1, normed, 1, bias_of(in));
+      normed = rms_norm(sum, gain, {.eps = spec.eps, .gain_offset = spec.gain_offset});
+      if (has_bias) normed = mini::mix(1, normed, 1, bias);
     }
     return sum_used ? std::vector{sum, normed} : std::vector{normed};
   };
   problem.composed = [=](std::span<const Var> in) { return composed(in, false); };
   // The norm is that of the sum as it is stored: backward has no other.
   problem.stored_in_bf16 = [=](std::span<const Var> in) { return composed(in, true); };
+  return problem;
+}
+
+Problem make_norm_add(const Shape& size, const std::string& variant) {
+  const double offset = variant == "rms1" ? 1 : 0;
+  const Inputs inputs(size, variant != "rms0", false, false);
+  Problem problem;
+  problem.inputs = inputs.specs;
+  problem.forward = [=](std::span<const Var> in) {
+    const BranchNorm norm{.gain = at(in, inputs.branch), .gain_offset = offset};
+    return std::vector{norm_add(in[0], in[1], norm)};
+  };
+  problem.composed = [=](std::span<const Var> in) {
+    const Var b = rms_norm(in[1], at(in, inputs.branch), {.gain_offset = offset});
+    return std::vector{residual_add(in[0], b)};
+  };
   return problem;
 }
 
@@ -80,8 +130,30 @@ OpCheck add_norm_check() {
           .condition_sizes = row_condition_sizes(),
           .bench_sizes = {{2048, 384}, {4096, 1024}},
           .gpu_bench_sizes = row_gpu_sizes(),
-          .make = make,
+          .make = [](const Shape& size,
+                     const std::string& variant) { return make_both(size, variant, false); },
           .flops = {}};
+}
+
+// bf16: the sum may be rounded to the neighbour of what the truth was rounded to, two roundings'
+// worth, and its norm is rounded once more; so is the gradient of the sum before the branch's norm
+// takes it.
+OpCheck norm_add_norm_check() {
+  OpCheck check = add_norm_check();
+  check.op = "norm_add_norm";
+  check.roundings = 3;
+  check.make = [](const Shape& size, const std::string& variant) {
+    return make_both(size, variant, true);
+  };
+  return check;
+}
+
+OpCheck norm_add_check() {
+  OpCheck check = add_norm_check();
+  check.op = "norm_add";
+  check.variants = {"rms", "rms1", "rms0"};
+  check.make = make_norm_add;
+  return check;
 }
 
 }  // namespace norma::checks

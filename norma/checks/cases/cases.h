@@ -29,6 +29,8 @@ OpCheck mean_pool_check();
 OpCheck mlp_check();
 OpCheck gated_mlp_check();
 OpCheck multiply_check();
+OpCheck norm_add_check();
+OpCheck norm_add_norm_check();
 OpCheck patchify_check();
 OpCheck prepend_token_check();
 OpCheck qk_rope_check();

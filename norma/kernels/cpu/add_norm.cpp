@@ -13,20 +13,36 @@ namespace {
 // both addends.
 constexpr Index kBlock = 256;
 
+/// sum = scale·x + b, or the norm of b in its place, for row r.
+void add(const AddNormForward<float>& a, Index r) {
+  const Index n = a.sum.cols;
+  const auto scale = static_cast<float>(a.scale);
+  const float* __restrict x = a.x.row(r);
+  float* __restrict sum = a.sum.row(r);
+  if (a.branch.rstd == nullptr) {
+    const float* __restrict b = a.b.row(r);
+#pragma omp simd
+    for (Index c = 0; c < n; ++c) sum[c] = scale * x[c] + b[c];
+    return;
+  }
+  // The norm first lies where the sum will: the bits are those of rms_norm and an addition.
+  const RowStats s = row_stats<false>(a.b.row(r), n, static_cast<float>(a.branch.eps));
+  a.branch.rstd[r] = s.rstd;
+  const RowAffine affine{a.branch.gain, nullptr, static_cast<float>(a.branch.gain_offset)};
+  row_normalize<false>(a.b.row(r), n, s, affine, sum);
+#pragma omp simd
+  for (Index c = 0; c < n; ++c) sum[c] = scale * x[c] + sum[c];
+}
+
 template <bool kCenter>
 void forward(const AddNormForward<float>& a) {
   const Index n = a.sum.cols;
-  const auto scale = static_cast<float>(a.scale);
   const auto eps = static_cast<float>(a.eps);
   const RowAffine affine{a.gain, a.bias, static_cast<float>(a.gain_offset)};
   for_each_row(a.sum.rows, n, [&](Index r) {
-    float* __restrict sum = a.sum.row(r);
-    if (a.x) {
-      const float* __restrict x = a.x.row(r);
-      const float* __restrict b = a.b.row(r);
-#pragma omp simd
-      for (Index c = 0; c < n; ++c) sum[c] = scale * x[c] + b[c];
-    }
+    if (a.x) add(a, r);
+    if (!a.y) return;
+    const float* __restrict sum = a.sum.row(r);
     const RowStats s = row_stats<kCenter>(sum, n, eps);
     if constexpr (kCenter) {
       a.mean[r] = s.mean;

@@ -7,9 +7,29 @@ namespace norma::kernels {
 
 namespace {
 
+/// Σ x² of the rows of a batch. All threads of the block call it.
+template <class C, class Team, class T, int kRows>
+__device__ inline void squares(Team& team, Held<Team, T> (&x)[kRows], C (&of)[kRows]) {
+  constexpr int N = Team::N;
+#pragma unroll
+  for (int k = 0; k < kRows; ++k) of[k] = 0;
+  team.each([&](int p, int c) {
+#pragma unroll
+    for (int k = 0; k < kRows; ++k) {
+      C v[N];
+      x[k].get(p, c, v);
+#pragma unroll
+      for (int i = 0; i < N; ++i) of[k] += v[i] * v[i];
+    }
+  });
+  team.sum(of);
+#pragma unroll
+  for (int k = 0; k < kRows; ++k) x[k].look_again();
+}
+
 // The sum may lie where x or b does: a row is stored by the team that has read it, and what others
 // read in place of a missing row is never used.
-template <class T, class Team>
+template <class T, class Team, bool kBranch>
 __global__ void __launch_bounds__(Team::kThreads, kRowBlocks<T, Team, 768>)
     forward_kernel(AddNormForward<T> a, RowWalk walk) {
   using C = Math<T>;
@@ -30,7 +50,20 @@ __global__ void __launch_bounds__(Team::kThreads, kRowBlocks<T, Team, 768>)
         x[k] = {team, a.x.row(rows.row(k))};
         b[k] = {team, a.b.row(rows.row(k))};
       }
+      C branch_rstd[kRows];
+      if constexpr (kBranch) {
+        squares(team, b, branch_rstd);
+#pragma unroll
+        for (int k = 0; k < kRows; ++k) {
+          branch_rstd[k] = inverse_root(branch_rstd[k] * weight + static_cast<C>(a.branch.eps));
+          if (rows.on[k] && team.first()) write(a.branch.rstd[rows.row(k)], branch_rstd[k]);
+        }
+      }
       team.each([&](int p, int c) {
+        C gain[N];
+        if constexpr (kBranch) {
+          read_gain(a.branch.gain, c, static_cast<C>(a.branch.gain_offset), gain);
+        }
 #pragma unroll
         for (int k = 0; k < kRows; ++k) {
           C v[N];
@@ -38,7 +71,10 @@ __global__ void __launch_bounds__(Team::kThreads, kRowBlocks<T, Team, 768>)
           x[k].get(p, c, v);
           b[k].get(p, c, w);
 #pragma unroll
-          for (int i = 0; i < N; ++i) v[i] = static_cast<C>(a.scale) * v[i] + w[i];
+          for (int i = 0; i < N; ++i) {
+            if constexpr (kBranch) w[i] *= branch_rstd[k] * gain[i];
+            v[i] = static_cast<C>(a.scale) * v[i] + w[i];
+          }
           sum[k].hold(p, v);
           if (rows.on[k]) sum[k].store(p, c);
         }
@@ -47,26 +83,15 @@ __global__ void __launch_bounds__(Team::kThreads, kRowBlocks<T, Team, 768>)
 #pragma unroll
       for (int k = 0; k < kRows; ++k) sum[k] = {team, a.sum.row(rows.row(k))};
     }
+    if (kBranch && !a.y) return;
     Spread<C> s[kRows] = {};
     if (a.mean != nullptr) {
       spread(team, sum, s);
     } else {
-      C squares[kRows] = {};
-      team.each([&](int p, int c) {
+      C whole[kRows];
+      squares(team, sum, whole);
 #pragma unroll
-        for (int k = 0; k < kRows; ++k) {
-          C v[N];
-          sum[k].get(p, c, v);
-#pragma unroll
-          for (int i = 0; i < N; ++i) squares[k] += v[i] * v[i];
-        }
-      });
-      team.sum(squares);
-#pragma unroll
-      for (int k = 0; k < kRows; ++k) {
-        s[k].variance = squares[k] * weight;
-        sum[k].look_again();
-      }
+      for (int k = 0; k < kRows; ++k) s[k].variance = whole[k] * weight;
     }
     C mean[kRows];
     C rstd[kRows];
@@ -200,17 +225,28 @@ __global__ void __launch_bounds__(Team::kThreads, 2) backward_kernel(AddNormBack
   over_rows.finish(team);
 }
 
+template <bool kBranch, class T>
+void start(const AddNormForward<T>& a) {
+  constexpr int N = kPack<T>;
+  const bool fit = row_packs(a.x, N) && row_packs(a.b, N) && row_packs(a.sum, N) &&
+                   row_packs(a.y, N) && row_packs(a.gain, N) && row_packs(a.bias, N) &&
+                   row_packs(a.branch.gain, N);
+  with_team<T, 4, kBranch ? 4 : 6>(a.sum.cols, fit, [&]<class Team>(std::type_identity<Team>) {
+    const RowWalk walk = row_walk<Team>(a.sum.rows, 1, a.sum.cols);
+    launch("add_norm", walk.grid, Team::kThreads, 0, forward_kernel<T, Team, kBranch>, a, walk);
+  });
+}
+
 }  // namespace
 
 template <class T>
 void run(Cuda, const AddNormForward<T>& a) {
-  constexpr int N = kPack<T>;
-  const bool fit = row_packs(a.x, N) && row_packs(a.b, N) && row_packs(a.sum, N) &&
-                   row_packs(a.y, N) && row_packs(a.gain, N) && row_packs(a.bias, N);
-  with_team<T, 4, 6>(a.sum.cols, fit, [&]<class Team>(std::type_identity<Team>) {
-    const RowWalk walk = row_walk<Team>(a.sum.rows, 1, a.sum.cols);
-    launch("add_norm", walk.grid, Team::kThreads, 0, forward_kernel<T, Team>, a, walk);
-  });
+  // The kernel that made a sum also makes its norm again: the same bits.
+  if (a.branch.rstd != nullptr) {
+    start<true>(a);
+  } else {
+    start<false>(a);
+  }
 }
 template void run(Cuda, const AddNormForward<float>&);
 template void run(Cuda, const AddNormForward<Bf16>&);

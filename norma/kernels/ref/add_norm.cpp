@@ -17,6 +17,23 @@ void set_or_add(T& slot, T value, Into into) {
   slot = into == Into::add ? slot + value : value;
 }
 
+/// sum = scale·x + b, or the norm of b in its place, for row r.
+template <class T>
+void add(const AddNormForward<T>& a, Index r) {
+  const Index cols = a.sum.cols;
+  T rstd = 1;
+  if (a.branch.rstd != nullptr) {
+    T squares = 0;
+    for (Index c = 0; c < cols; ++c) squares += a.b(r, c) * a.b(r, c);
+    rstd = 1 / std::sqrt(squares / static_cast<T>(cols) + static_cast<T>(a.branch.eps));
+    a.branch.rstd[r] = rstd;
+  }
+  for (Index c = 0; c < cols; ++c) {
+    const T b = a.b(r, c) * rstd * factor(a.branch.gain, c, a.branch.gain_offset);
+    a.sum(r, c) = static_cast<T>(a.scale) * a.x(r, c) + b;
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -24,9 +41,8 @@ void run(Ref, const AddNormForward<T>& a) {
   const Index cols = a.sum.cols;
   const auto count = static_cast<T>(cols);
   for (Index r = 0; r < a.sum.rows; ++r) {
-    for (Index c = 0; a.x && c < cols; ++c) {
-      a.sum(r, c) = static_cast<T>(a.scale) * a.x(r, c) + a.b(r, c);
-    }
+    if (a.x) add(a, r);
+    if (!a.y) continue;
     T mean = 0;
     T shift = 0;
     if (a.mean != nullptr) {
