@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "norma/ops/layer_norm.h"
+#include "norma/ops/residual.h"
 #include "norma/ops/rms_norm.h"
 #include "tests/support/expect.h"
 #include "tests/support/run_op.h"
@@ -84,6 +85,99 @@ TEST(AddNorm, BothAddendsMayBeTheSame) {
   EXPECT_TRUE(close(x.grad, want.tensor, 1e-12));
 }
 
+/// A branch with an RMS norm joins the stream, in one op or in several.
+struct NormedBranch {
+  TestLeaf x{{5, 300}, DType::f32, 20};
+  TestLeaf b{{5, 300}, DType::f32, 21};
+  TestLeaf branch_gain{{300}, DType::f32, 22};
+  TestLeaf gain{{300}, DType::f32, 23};
+  OwnedTensor sum;
+  OwnedTensor normed;
+
+  void run(bool fused, bool norm_behind, double scale) {
+    Tape tape;
+    const Var inner = tape.watch(branch_gain);
+    const AddNormSpec spec{.scale = scale, .gain_offset = 1, .eps = 1e-5};
+    AddNormResult y;
+    if (fused && norm_behind) {
+      y = norm_add_norm(tape.watch(x), tape.watch(b), {inner, 1}, tape.watch(gain), {}, spec);
+    } else if (fused) {
+      y.sum = norm_add(tape.watch(x), tape.watch(b), {inner, 1});
+    } else {
+      const Var branch = rms_norm(tape.watch(b), inner, {.gain_offset = 1});
+      if (norm_behind) {
+        y = add_norm(tape.watch(x), branch, tape.watch(gain), {}, spec);
+      } else {
+        y.sum = residual_add(tape.watch(x), branch);
+      }
+    }
+    const OwnedTensor seed = normals({5, 300}, DType::f32, 24);
+    std::vector<Var> roots{y.sum};
+    std::vector<Tensor> seeds{seed.tensor};
+    sum = copy_of(y.sum.value());
+    if (norm_behind) {
+      normed = copy_of(y.normed.value());
+      roots.push_back(y.normed);
+      seeds.push_back(seed.tensor);
+    }
+    tape.backward(roots, seeds, {});
+  }
+};
+
+TEST(AddNorm, TheBranchsNormHasTheBitsOfRmsNormOnTheCpu) {
+  for (const bool norm_behind : {true, false}) {
+    for (const double scale : {1.0, 1.7}) {
+      NormedBranch fused;
+      NormedBranch apart;
+      fused.run(true, norm_behind, scale);
+      apart.run(false, norm_behind, scale);
+      EXPECT_TRUE(same_bits(fused.sum.tensor, apart.sum.tensor));
+      EXPECT_TRUE(same_bits(fused.x.grad, apart.x.grad));
+      EXPECT_TRUE(same_bits(fused.b.grad, apart.b.grad));
+      EXPECT_TRUE(same_bits(fused.branch_gain.grad, apart.branch_gain.grad));
+      if (!norm_behind) continue;
+      EXPECT_TRUE(same_bits(fused.normed.tensor, apart.normed.tensor));
+      EXPECT_TRUE(same_bits(fused.gain.grad, apart.gain.grad));
+    }
+  }
+}
+
+TEST(AddNorm, TheBranchMayWantNoGradient) {
+  NormedBranch whole;
+  whole.run(true, true, 1);
+  NormedBranch frozen;
+  frozen.b.needs_grad = false;
+  frozen.run(true, true, 1);
+  EXPECT_TRUE(same_bits(frozen.x.grad, whole.x.grad));
+  EXPECT_TRUE(same_bits(frozen.branch_gain.grad, whole.branch_gain.grad));
+  NormedBranch still;
+  still.x.needs_grad = false;
+  still.run(true, true, 1);
+  EXPECT_TRUE(same_bits(still.b.grad, whole.b.grad));
+}
+
+TEST(AddNorm, AStreamMayBeItsOwnBranch) {
+  for (const bool norm_behind : {true, false}) {
+    TestLeaf x({2, 9}, DType::f64, 25);
+    TestLeaf apart({2, 9}, DType::f64, 25);
+    const OwnedTensor seed = normals({2, 9}, DType::f64, 26);
+    run_op(
+        [&](Tape& tape) {
+          const Var v = residual_add(tape.watch(x), tape.watch(x));
+          return norm_behind ? norm_add_norm(v, v, {}, {}, {}).normed : norm_add(v, v, {});
+        },
+        seed.tensor);
+    run_op(
+        [&](Tape& tape) {
+          const Var v = residual_add(tape.watch(apart), tape.watch(apart));
+          const Var sum = residual_add(v, rms_norm(v, {}));
+          return norm_behind ? rms_norm(sum, {}) : sum;
+        },
+        seed.tensor);
+    EXPECT_TRUE(close(x.grad, apart.grad, 1e-12));
+  }
+}
+
 TEST(AddNorm, SaysWhatItWanted) {
   Tape tape;
   const OwnedTensor x = normals({2, 6}, DType::f32, 14);
@@ -101,6 +195,9 @@ TEST(AddNorm, SaysWhatItWanted) {
   EXPECT_TRUE(
       throws<RequestError>([&] { add_norm(v, v, {}, wrong); }, {"add_norm", "bias", "(6)", "(5)"}));
   EXPECT_TRUE(throws<RequestError>([&] { add_norm(v, {}, {}, {}); }, {"add_norm", "b is missing"}));
+  EXPECT_TRUE(throws<RequestError>([&] { norm_add(v, v, {.gain = wrong}); },
+                                   {"norm_add", "the branch's gain", "(6)", "(5)"}));
+  EXPECT_TRUE(throws<RequestError>([&] { norm_add(v, {}, {}); }, {"norm_add", "b is missing"}));
 }
 
 }  // namespace

@@ -135,13 +135,15 @@ OpCheck add_norm_check() {
           .flops = {}};
 }
 
-// bf16: the sum may be rounded to the neighbour of what the truth was rounded to, two roundings'
-// worth, and its norm is rounded once more; so is the gradient of the sum before the branch's norm
-// takes it.
+// No widths 1 and 2: norms leave only signs of so few columns, and gradients that cancel come out
+// of one norm and go into the other. bf16: the sum may be rounded to the neighbour of what the
+// truth was rounded to, two roundings' worth, and its norm is rounded once more; so is the gradient
+// of the sum before the branch's norm takes it.
 OpCheck norm_add_norm_check() {
   OpCheck check = add_norm_check();
   check.op = "norm_add_norm";
   check.roundings = 3;
+  std::erase_if(check.sizes, [](const Shape& size) { return size[1] <= 2; });
   check.make = [](const Shape& size, const std::string& variant) {
     return make_both(size, variant, true);
   };
