@@ -66,11 +66,11 @@ struct Plan {
   __device__ unsigned own_full() const { return full(2 * kStages); }
   __device__ unsigned own_empty() const { return full(2 * kStages + 1); }
 
-  /// By all threads, once.
-  __device__ void make_barriers() const {
+  /// By all threads, once. `senders`: lanes that arrive when a stage is filled.
+  __device__ void make_barriers(int senders) const {
     if (threadIdx.x == 0) {
       for (int i = 0; i < kStages; ++i) {
-        tile_copy::make_barrier(full(i), 1);
+        tile_copy::make_barrier(full(i), senders);
         tile_copy::make_barrier(empty(i), kConsumerWarps);
       }
       tile_copy::make_barrier(own_full(), 1);

@@ -65,10 +65,13 @@ __device__ void keys_producer(const Maps& maps,
         numbers[kSide + lane() + 32 * r] = delta[r];
       }
       if (lane() == 0) numbers[2 * kSide] = factor;
-      __syncwarp();
+      // Every lane says that its numbers are there.
       if (lane() == 0) {
         copy_block(plan, place.stage, &maps.q, &maps.dout, h, query, tile.b);
+      } else {
+        tile_copy::arrive(plan.full(place.stage));
       }
+      __syncwarp();  // a lane two phases behind would wait for ever
       place.next();
     }
   }
@@ -234,7 +237,7 @@ __global__ void __launch_bounds__(kThreads, 1) keys_kernel(const __grid_constant
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char memory[];
   const Plan<kWidth> plan(memory);
-  plan.make_barriers();
+  plan.make_barriers(32);
   const int warpgroup = warpgroup_of_thread();
   if (warpgroup == 2) {
     fewer_registers<kProducerRegisters>();

@@ -209,7 +209,7 @@ __global__ void __launch_bounds__(kThreads, 1) queries_kernel(const __grid_const
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char memory[];
   const Plan<kWidth> plan(memory);
-  plan.make_barriers();
+  plan.make_barriers(1);
   const int warpgroup = warpgroup_of_thread();
   if (warpgroup == 2) {
     fewer_registers<kProducerRegisters>();

@@ -179,13 +179,14 @@ inline bool describe(
     const bool there = code == cudaSuccess && answer == cudaDriverEntryPointSuccess;
     return there ? reinterpret_cast<Encode>(found) : nullptr;
   }();
-  if (kEncode == nullptr) return false;
+  const auto row_bytes = static_cast<cuuint64_t>(all.stride) * sizeof(Bf16);
+  const bool aligned = reinterpret_cast<std::uintptr_t>(all.data) % 16 == 0 && row_bytes % 16 == 0;
+  if (kEncode == nullptr || !aligned) return false;
   const cuuint32_t box[3] = {64, static_cast<cuuint32_t>(box_rows), 1};
   constexpr cuuint32_t kSteps[3] = {1, 1, 1};
   const cuuint64_t sizes[3] = {static_cast<cuuint64_t>(all.cols),
                                static_cast<cuuint64_t>(rows),
                                static_cast<cuuint64_t>(count)};
-  const auto row_bytes = static_cast<cuuint64_t>(all.stride) * sizeof(Bf16);
   const cuuint64_t strides[2] = {row_bytes, row_bytes * sizes[1]};
   return kEncode(&map,
                  CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
