@@ -7,26 +7,6 @@ namespace norma::kernels {
 
 namespace {
 
-/// Σ x² of the rows of a batch. All threads of the block call it.
-template <class C, class Team, class T, int kRows>
-__device__ inline void squares(Team& team, Held<Team, T> (&x)[kRows], C (&of)[kRows]) {
-  constexpr int N = Team::N;
-#pragma unroll
-  for (int k = 0; k < kRows; ++k) of[k] = 0;
-  team.each([&](int p, int c) {
-#pragma unroll
-    for (int k = 0; k < kRows; ++k) {
-      C v[N];
-      x[k].get(p, c, v);
-#pragma unroll
-      for (int i = 0; i < N; ++i) of[k] += v[i] * v[i];
-    }
-  });
-  team.sum(of);
-#pragma unroll
-  for (int k = 0; k < kRows; ++k) x[k].look_again();
-}
-
 // The sum may lie where x or b does: a row is stored by the team that has read it, and what others
 // read in place of a missing row is never used.
 template <class T, class Team, bool kBranch>

@@ -1,5 +1,6 @@
-// The mean and the spread of a row that a team holds, in two passes: the mean first, then the
-// squares of what is left, so that an offset common to all entries costs no digits.
+// What norms need to know of a row that a team holds: the sum of its squares; or the mean and the
+// spread, in two passes, the mean first, then the squares of what is left, so that an offset common
+// to all entries costs no digits.
 #pragma once
 
 #include "norma/kernels/cuda/row_held.cuh"
@@ -12,6 +13,26 @@ struct Spread {
   C shift;
   C variance;
 };
+
+/// Σ x² of the rows of a batch. All threads of the block call it.
+template <class C, class Team, class T, int kRows>
+__device__ inline void squares(Team& team, Held<Team, T> (&x)[kRows], C (&of)[kRows]) {
+  constexpr int N = Team::N;
+#pragma unroll
+  for (int k = 0; k < kRows; ++k) of[k] = 0;
+  team.each([&](int p, int c) {
+#pragma unroll
+    for (int k = 0; k < kRows; ++k) {
+      C v[N];
+      x[k].get(p, c, v);
+#pragma unroll
+      for (int i = 0; i < N; ++i) of[k] += v[i] * v[i];
+    }
+  });
+  team.sum(of);
+#pragma unroll
+  for (int k = 0; k < kRows; ++k) x[k].look_again();
+}
 
 /// Of the rows of a batch. All threads of the block call it.
 template <class C, class Team, class T, int kRows>

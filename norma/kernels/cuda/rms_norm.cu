@@ -1,3 +1,4 @@
+#include "norma/kernels/cuda/norm_centre.cuh"
 #include "norma/kernels/cuda/norm_gain.cuh"
 #include "norma/kernels/cuda/row_team.cuh"
 #include "norma/kernels/rms_norm.h"
@@ -20,20 +21,10 @@ __global__ void __launch_bounds__(Team::kThreads, kRowBlocks<T, Team, 1024>)
     Held<Team, const T> x[kRows];
 #pragma unroll
     for (int k = 0; k < kRows; ++k) x[k] = {team, a.x.row(rows.row(k)) + at};
-    C rstd[kRows] = {};
-    team.each([&](int p, int c) {
-#pragma unroll
-      for (int k = 0; k < kRows; ++k) {
-        C v[N];
-        x[k].get(p, c, v);
-#pragma unroll
-        for (int i = 0; i < N; ++i) rstd[k] += v[i] * v[i];
-      }
-    });
-    team.sum(rstd);
+    C rstd[kRows];
+    squares(team, x, rstd);
 #pragma unroll
     for (int k = 0; k < kRows; ++k) {
-      x[k].look_again();
       rstd[k] = inverse_root(rstd[k] * weight + static_cast<C>(a.eps));
       if (rows.on[k] && team.first()) write(a.rstd[rows.row(k) * walk.groups + g], rstd[k]);
     }
