@@ -71,6 +71,18 @@ TEST_F(ForgetTest, WithoutRemakingWhatARuleReadsStays) {
   EXPECT_THROW(y.value(), Error) << "no rule reads it";
 }
 
+TEST_F(ForgetTest, NormsStayWhereOnlyActivationsAreMadeAgain) {
+  tape_.set_remaking(Remaking::activations);
+  const Var h = linear(tape_.watch(x_), tape_.watch(in_), {});
+  const Var a = activation(h, Activation::gelu_erf);
+  const Var n = rms_norm(h, tape_.watch(gain_));
+  for (const Var v : {a, n}) linear(v, tape_.watch(out_), {});
+  tape_.forget(a);
+  tape_.forget(n);
+  EXPECT_THROW(a.value(), Error);
+  EXPECT_NO_THROW(n.value());
+}
+
 TEST_F(ForgetTest, WhatOthersLookAtStays) {
   const Var a = scaled(tape_.watch(x_), 2);
   const Var cut = a.detach();

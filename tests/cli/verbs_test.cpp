@@ -70,6 +70,9 @@ INSTANTIATE_TEST_SUITE_P(
         WrongRequest{"BadTypeOnGpu", "check --device cuda --dtype f64", "f32, bf16 or both"},
         WrongRequest{"BadBenchDevice", "bench kernels --device tpu", "tpu"},
         WrongRequest{"UnknownCase", "bench train --case gpt-d129", "Did you mean gpt-d12"},
+        WrongRequest{"UnknownBenchSetting",
+                     "bench train --case gpt-d128 train.recomput=cheap",
+                     "Did you mean train.recompute"},
         WrongRequest{"NoCase", "bench train", "--case"},
         WrongRequest{"BadSteps", "bench train --case gpt-d128 --steps -3", "--steps"},
         WrongRequest{"UnknownOption", "doctor --jsn", "--jsn"}),
@@ -102,6 +105,15 @@ TEST(Cli, CheckAsJson) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.out.rfind("{\"op\":\"linear\",\"cases\":2,", 0), 0U) << outcome.out;
   EXPECT_TRUE(has(outcome.out, "\"failures\":0}"));
+}
+
+TEST(Cli, BenchTrainTakesSettings) {
+  const Outcome outcome = run_norma(
+      "bench train --case gpt-d128 --steps 1 --json train.recompute=cheap model.layers=1");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(has(outcome.out, "\"recompute\":\"cheap\"")) << outcome.out;
+  // 12·128² of the block, (65 + 64)·128 of tokens and positions, three gains of 128.
+  EXPECT_TRUE(has(outcome.out, "\"parameters\":213504,")) << outcome.out;
 }
 
 TEST(Cli, BenchTrainAsJson) {
