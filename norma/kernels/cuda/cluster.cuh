@@ -45,16 +45,9 @@ inline bool has_clusters() {
   return answer;
 }
 
-/// The launch of clusters of `cluster` neighbouring blocks, with as much shared memory as wanted.
-template <class... Parameters, class... Arguments>
-void launch_clusters(const char* what,
-                     unsigned blocks,
-                     int cluster,
-                     int threads,
-                     std::size_t shared,
-                     void (*kernel)(Parameters...),
-                     Arguments&&... arguments) {
-  if (blocks == 0) return;
+/// Gives a kernel as much shared memory as it wants.
+template <class... Parameters>
+void allow_shared(const char* what, std::size_t shared, void (*kernel)(Parameters...)) {
   device::check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
                                      static_cast<int>(shared)),
@@ -65,11 +58,48 @@ void launch_clusters(const char* what,
                     cudaFuncAttributePreferredSharedMemoryCarveout,
                     shared == 0 ? cudaSharedmemCarveoutDefault : cudaSharedmemCarveoutMaxShared),
                 what);
+}
+
+inline cudaLaunchAttribute cluster_attribute(int cluster) {
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeClusterDimension;
   attribute.val.clusterDim.x = static_cast<unsigned>(cluster);
   attribute.val.clusterDim.y = 1;
   attribute.val.clusterDim.z = 1;
+  return attribute;
+}
+
+/// How many clusters of two or more blocks the GPU has running at once: groups of its
+/// multiprocessors whose number `cluster` does not divide leave some idle.
+template <class... Parameters>
+int clusters_at_once(
+    const char* what, int cluster, int threads, std::size_t shared, void (*kernel)(Parameters...)) {
+  // Before the question, for the answer must not change with the first launch.
+  allow_shared(what, shared, kernel);
+  cudaLaunchAttribute attribute = cluster_attribute(cluster);
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(cluster));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = shared;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  int answer = 0;
+  device::check(cudaOccupancyMaxActiveClusters(&answer, kernel, &config), what);
+  return answer;
+}
+
+/// The launch of clusters of `cluster` neighbouring blocks, with as much shared memory as wanted.
+template <class... Parameters, class... Arguments>
+void launch_clusters(const char* what,
+                     unsigned blocks,
+                     int cluster,
+                     int threads,
+                     std::size_t shared,
+                     void (*kernel)(Parameters...),
+                     Arguments&&... arguments) {
+  if (blocks == 0) return;
+  allow_shared(what, shared, kernel);
+  cudaLaunchAttribute attribute = cluster_attribute(cluster);
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(blocks);
   config.blockDim = dim3(static_cast<unsigned>(threads));

@@ -14,12 +14,13 @@ using QuickLoss = CrossEntropyLoss<Bf16>;
 bool run_plain(const QuickLoss& a);   // without a scale per class
 bool run_scaled(const QuickLoss& a);  // with one
 
-/// exp(x), 0 below 2^-126: __expf takes four instructions more to get those right.
-__device__ inline float quick_exp(float x) {
+/// 2^x, 0 below 2^-126: exp2f takes four instructions more to get those right.
+__device__ inline float quick_exp2(float x) {
   float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(1.4426950408889634f * x));
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+__device__ inline float quick_exp(float x) { return quick_exp2(1.4426950408889634f * x); }
 
 /// Of some of a row's classes. No initializers: it lies in shared memory.
 struct Part {
@@ -28,21 +29,20 @@ struct Part {
 };
 __device__ inline Part no_part() { return {-INFINITY, 0}; }
 
-/// Puts together what lanes have that differ in the bits of their number from kLeast on, and gives
-/// it to all of them.
-template <int kLeast = 1>
+/// The largest that a lane of a warp has, none of which is NaN: one instruction, for integers.
+__device__ inline float warp_top(float value) {
+  const auto turn = [](int bits) { return bits < 0 ? bits ^ 0x7FFFFFFF : bits; };
+  return __int_as_float(turn(__reduce_max_sync(0xFFFFFFFFU, turn(__float_as_int(value)))));
+}
+/// Puts together what the lanes of a warp have and gives it to all of them. kBits: z is counted in
+/// bits, and what is added up is 2^(z − top). kLanes: every group of so many has the same.
+template <bool kBits = false, int kLanes = 32>
 __device__ inline Part gather(Part part) {
-  float top = part.top;
-#pragma unroll
-  for (int step = 16; step >= kLeast; step /= 2) {
-    top = fmaxf(top, __shfl_xor_sync(0xFFFFFFFFU, top, step));
-  }
-  float others = part.top == top ? part.others : part.others * quick_exp(part.top - top);
-#pragma unroll
-  for (int step = 16; step >= kLeast; step /= 2) {
-    others += __shfl_xor_sync(0xFFFFFFFFU, others, step);
-  }
-  return {top, others};
+  const float top = warp_top(part.top);
+  const float below = part.top - top;
+  const float weight = kBits ? quick_exp2(below) : quick_exp(below);
+  const float others = part.top == top ? part.others : part.others * weight;
+  return {top, warp_sum<kLanes>(others)};
 }
 
 /// What a row comes to: dz = grow·exp(z − top), but `hit` at the target.

@@ -1,258 +1,293 @@
-// cross_entropy with a scale per class. A cluster of blocks takes the rows of a chunk, a few at a
-// time; each block has its share of the columns, the same for all rows. So the logits are read and
-// written once, and what belongs to a column (its scale, the sum that makes up dscale) stays in the
-// registers of the thread that has the column.
+// cross_entropy with a scale per class. A cluster of blocks walks over rows; each block has its
+// share of the columns, the same for all rows. So the logits are read and written once, and what
+// belongs to a column (its scale, the sum that makes up dscale) stays in the registers of the
+// thread that has the column.
+//
+// Nobody waits for a whole block. Of each block one warp leads: it has the copy engine fetch rows
+// ahead, puts together what the others have seen of a row, exchanges that with the other blocks
+// and says what the row's gradient is made of. Meanwhile the others look at the next rows, and then
+// write the gradient.
 #include <algorithm>
-
-#include <cuda_pipeline.h>
 
 #include "norma/kernels/cuda/cluster.cuh"
 #include "norma/kernels/cuda/column_sums.cuh"
-#include "norma/kernels/cuda/loss_quick.cuh"
+#include "norma/kernels/cuda/loss_columns.cuh"
+#include "norma/kernels/cuda/tile_copy.cuh"
 
 namespace norma::kernels {
 
 namespace {
 
-constexpr int N = kPack<Bf16>;
-constexpr int R = 4;      // rows at a time
-constexpr int kEach = 2;  // packs of a thread
-constexpr int kMostThreads = 416;
-constexpr int kMostWarps = kMostThreads / 32;
-constexpr int kMostPacks = kMostThreads * kEach;  // of a block
-static_assert(R * kMostClusterBlocks == 32, "a lane for each row and block");
-static_assert(kMostWarps <= 16, "two warps for each lane and row");
+using tile_copy::arrive;
+using tile_copy::arrive_expecting;
+using tile_copy::Place;
+using tile_copy::shared_address;
+using tile_copy::wait;
 
-// From here on the last bit of z is worth 1/2 or more. Then all z are taken as they are rounded:
-// else the largest could lie far beside itself, and exp would overflow or vanish.
-constexpr float kCoarse = 1 << 22;
+constexpr int N = OwnColumns::N;
+constexpr int kWarps = OwnColumns::kWarps;  // that work
+constexpr int kThreads = OwnColumns::kThreads + 32;
+// Rows that are looked at before the first of them is written: one while its fate is decided, one
+// more because the blocks of a cluster are never equally far.
+constexpr int kAhead = 2;
+// Rows in shared memory: those, one that is written, the others on their way.
+constexpr int kStages = 7;
+constexpr int kSides = kAhead + 1;
+// A block sends what it has seen of row i + 2 when another may still read what it sent of row i.
+constexpr int kLetters = 4;
+using LogitPack = OwnColumns::LogitPack;
 
-/// z − from. Where it matters the product is not rounded before the difference, so that large
-/// logits that lie close together keep their distance.
-__device__ inline float distance(float f, float u, float from) {
-  return fabsf(from) < kCoarse ? fmaf(f, u, -from) : __fmul_rn(f, u) - from;
-}
+/// What a block has seen of a row, in the form that travels.
+struct alignas(16) Letter {
+  float top;
+  float others;
+  float hit;  // the logit of the target, if the block has it
+  float unused;
+};
+static_assert(sizeof(Letter) == sizeof(float4));
 
 struct Plan {
-  Index chunk_rows;
-  int blocks;  // of a cluster
-  int packs;   // of a block, for each row
+  Index clusters;  // that take turns at the rows
+  int blocks;      // of a cluster
+  int packs;       // of a block, for each row
 };
 
-/// The columns of one thread.
-struct Own {
-  float factors[kEach][N];
-  float sums[kEach][N];  // of dscale
-  int packs;             // of this block that there are
-
-  static __device__ int pack(int j) { return static_cast<int>(threadIdx.x + j * blockDim.x); }
-  __device__ bool has(int j) const { return pack(j) < packs; }
-
-  /// `target` and `logits` count from the block's first class.
-  __device__ Part look(const Bf16* logits, int target) const {
-    Part part = no_part();
-#pragma unroll
-    for (int j = 0; j < kEach; ++j) {
-      if (!has(j)) continue;
-      float u[N];
-      read_pack(logits + pack(j) * N, u);
-#pragma unroll
-      for (int k = 0; k < N; ++k) part.top = fmaxf(part.top, __fmul_rn(factors[j][k], u[k]));
-    }
-    asm volatile("" ::: "memory");  // the logits are read again: there is no register to keep them
-    // Classes that were ruled out have z = −inf; a thread may see only such.
-    const float from = part.top == -INFINITY ? 0 : part.top;
-#pragma unroll
-    for (int j = 0; j < kEach; ++j) {
-      if (!has(j)) continue;
-      float u[N];
-      read_pack(logits + pack(j) * N, u);
-#pragma unroll
-      for (int k = 0; k < N; ++k) u[k] = distance(factors[j][k], u[k], from);
-      const unsigned here = place_in(target, pack(j) * N);
-      if (here < N) {
-#pragma unroll
-        for (int k = 0; k < N; ++k) {
-          if (k == static_cast<int>(here)) u[k] = -INFINITY;
-        }
-      }
-#pragma unroll
-      for (int k = 0; k < N; ++k) part.others += quick_exp(u[k]);
-    }
-    return part;
-  }
-  __device__ void write_gradient(
-      const Bf16* logits, Bf16* du, int target, float top, float grow, float hit) {
-#pragma unroll
-    for (int j = 0; j < kEach; ++j) {
-      if (!has(j)) continue;
-      float u[N];
-      read_pack(logits + pack(j) * N, u);
-      float dz[N];
-#pragma unroll
-      for (int k = 0; k < N; ++k) dz[k] = grow * quick_exp(distance(factors[j][k], u[k], top));
-      const unsigned here = place_in(target, pack(j) * N);
-      if (here < N) {
-#pragma unroll
-        for (int k = 0; k < N; ++k) {
-          if (k == static_cast<int>(here)) dz[k] = hit;
-        }
-      }
-#pragma unroll
-      for (int k = 0; k < N; ++k) {
-        sums[j][k] = fmaf(dz[k], u[k], sums[j][k]);
-        dz[k] *= factors[j][k];
-      }
-      write_pack(du + pack(j) * N, dz);
-    }
-  }
-  __device__ void write_zeros(Bf16* du) const {
-    constexpr float kZeros[N] = {};
-#pragma unroll
-    for (int j = 0; j < kEach; ++j) {
-      if (has(j)) write_pack(du + pack(j) * N, kZeros);
-    }
-  }
+/// Where the warps of a block meet. By turns, for rows are looked at before the last one is done.
+struct Board {
+  Letter letters[kLetters][kMostClusterBlocks];
+  RowFate fates[kSides];
+  Part seen[kSides][kWarps];
+  // Barriers: a row has come; every warp has looked at it; all letters are there; its fate is.
+  std::uint64_t come[kStages];
+  std::uint64_t looked[kSides];
+  std::uint64_t told[kLetters];
+  std::uint64_t decided[kSides];
 };
 
-__global__ void __launch_bounds__(kMostThreads, 2) scaled_kernel(QuickLoss a, Plan plan) {
-  extern __shared__ __align__(32) unsigned char memory[];
-  __shared__ Part of_warp[R][kMostWarps];
-  // By turns, so that a block ahead of the others does not overwrite what they still read.
-  __shared__ Part of_block[2][kMostClusterBlocks][R];
+__device__ inline unsigned at(const std::uint64_t& barrier) { return shared_address(&barrier); }
 
-  const int lane = threadIdx.x % 32;
-  const int warp = threadIdx.x / 32;
-  const int warps = blockDim.x / 32;
-  const int rank = static_cast<int>(blockIdx.x) % plan.blocks;
-  const Index chunk = blockIdx.x / static_cast<unsigned>(plan.blocks);
-  const Index begin = chunk * plan.chunk_rows;
-  const Index end = begin + plan.chunk_rows < a.u.rows ? begin + plan.chunk_rows : a.u.rows;
-  const int width = plan.packs * N;
-  const int offset = rank * width;                      // this block's first class
-  Bf16* const stage = reinterpret_cast<Bf16*>(memory);  // (2, R, width)
-  const auto share = static_cast<float>(1 / *a.tokens);
-  const auto mult = static_cast<float>(a.scale_mult);
+struct Walk {
+  const QuickLoss& a;
+  const Plan& plan;
+  Board& board;
+  LogitPack* stages;  // (kStages, plan.packs)
+  Index first;        // row
+  int rows;
+  int rank;
 
-  Own own{};
-  own.packs = max(0, min(plan.packs, static_cast<int>(a.u.cols) / N - rank * plan.packs));
-#pragma unroll
-  for (int j = 0; j < kEach; ++j) {
-    if (!own.has(j)) continue;
-#pragma unroll
-    for (int k = 0; k < N; ++k) {
-      own.factors[j][k] = mult * a.scale[offset + Own::pack(j) * N + k];
-    }
+  __device__ int offset() const { return rank * plan.packs * N; }  // the first class
+  __device__ int packs() const {
+    return min(plan.packs, static_cast<int>(a.u.cols) / N - rank * plan.packs);
   }
-  const auto fetch = [&](Index row, int side) {
+  __device__ Index row(int i) const { return first + i * plan.clusters; }
+  __device__ int target(int i) const { return i < rows ? a.targets[row(i)] : -1; }
+  __device__ const LogitPack* logits(int stage) const { return stages + stage * plan.packs; }
+  /// Of a class in this block.
+  __device__ unsigned column(int target) const {
+    return static_cast<unsigned>(target) - static_cast<unsigned>(offset());
+  }
+  __device__ float factor(float scale) const {
+    return static_cast<float>(kBitsPerNat * a.scale_mult) * scale;
+  }
+
+  /// By one thread.
+  __device__ void make_barriers() const {
+    for (std::uint64_t& barrier : board.come) tile_copy::make_barrier(at(barrier), 1);
+    for (std::uint64_t& barrier : board.looked)
+      tile_copy::make_barrier(at(barrier), OwnColumns::kThreads);
+    for (std::uint64_t& barrier : board.told) tile_copy::make_barrier(at(barrier), 1);
+    for (std::uint64_t& barrier : board.decided) tile_copy::make_barrier(at(barrier), 32);
+    tile_copy::publish_barriers();
+  }
+
+  /// What most warps do.
+  __device__ void work() const {
+    OwnColumns own{};
+    own.thread = static_cast<int>(threadIdx.x) - 32;
+    own.packs = packs();
 #pragma unroll
-    for (int j = 0; j < kEach; ++j) {
+    for (int j = 0; j < OwnColumns::kEach; ++j) {
       if (!own.has(j)) continue;
-      const int c = Own::pack(j) * N;
 #pragma unroll
-      for (int r = 0; r < R; ++r) {
-        if (row + r >= end) continue;
-        __pipeline_memcpy_async(
-            stage + (side * R + r) * width + c, a.u.row(row + r) + offset + c, N * sizeof(Bf16));
+      for (int k = 0; k < N; ++k)
+        own.factors[j][k] = factor(a.scale[offset() + own.pack(j) * N + k]);
+    }
+    const std::int32_t* targets = a.targets + first;
+    Bf16* du = a.du ? a.du.row(first) + offset() : nullptr;
+    // Of the row that is looked at, and of the one that is written.
+    Place<kStages> place;
+    Place<kStages> old_place;
+    Place<kSides> side;
+    Place<kSides> old_side;
+    int next_target = *targets;
+    for (int i = 0; i < rows + kAhead; ++i) {
+      const int of_row = next_target;
+      targets += plan.clusters;
+      if (i + 1 < rows) next_target = *targets;
+      if (i < rows) {
+        wait(at(board.come[place.stage]), place.phase);
+        const Part part = own.look(logits(place.stage), column(of_row));
+        if (threadIdx.x % 32 == 0) board.seen[side.stage][own.thread / 32] = part;
+        // Every thread for itself: it is done with the row written last and what was said of it.
+        arrive(at(board.looked[side.stage]));
+        place.next();
+        side.next();
+      }
+      if (i >= kAhead) {
+        wait(at(board.decided[old_side.stage]), old_side.phase);
+        if (du != nullptr) {
+          const RowFate fate = board.fates[old_side.stage];
+          if (fate.target == -1) {  // such a row may hold anything
+            own.write_zeros(du);
+          } else {
+            own.write_gradient(logits(old_place.stage), du, fate, column(fate.target));
+          }
+          du += plan.clusters * a.du.stride;
+        }
+        old_place.next();
+        old_side.next();
       }
     }
-    __pipeline_commit();
-  };
-  // A lane knows the target of one row, and what concerns it.
-  const auto target_of = [&](Index row) {
-    return row + lane % R < end ? a.targets[row + lane % R] : -1;
-  };
-
-  if (plan.blocks > 1) cluster_sync(plan.blocks);  // all have begun: their memory may be written
-  fetch(begin, 0);
-  int next_target = target_of(begin);
-  int side = 0;
-  for (Index row = begin; row < end; row += R, side ^= 1) {
-    const int target = next_target;
-    next_target = target_of(row + R);
-    // Before du may lie there.
-    const bool inside = target >= 0 && target < a.u.cols;
-    const float hit_u = inside ? read<float>(a.u.row(row + lane % R)[target]) : 0;
-    const float hit_f = inside ? mult * a.scale[target] : 0;
-    fetch(row + R, side ^ 1);
-    __pipeline_wait_prior(1);  // a thread reads what it fetched itself
-
-    const Bf16* const logits = stage + side * R * width;
-#pragma unroll 1  // side by side, rows would not leave registers for what stays
-    for (int r = 0; r < R; ++r) {
-      const int there = __shfl_sync(0xFFFFFFFFU, target, r) - offset;
-      const Part part = gather(row + r < end ? own.look(logits + r * width, there) : no_part());
-      if (lane == 0) of_warp[r][warp] = part;
+    if (a.dscale == nullptr) return;
+    float* const partials = a.partials + first * a.u.cols + offset();
+#pragma unroll
+    for (int j = 0; j < OwnColumns::kEach; ++j) {
+      if (own.has(j)) write_pack(partials + own.pack(j) * N, own.sums[j]);
     }
-    __syncthreads();
-    if (warp == 0) {
-      const int w = lane / R;
-      const Part low = w < warps ? of_warp[lane % R][w] : no_part();
-      const Part high = w + 8 < warps ? of_warp[lane % R][w + 8] : no_part();
-      const float top = fmaxf(low.top, high.top);
-      const auto share_of = [&](const Part& p) {
-        return p.top == top ? p.others : p.others * quick_exp(p.top - top);
+  }
+
+  /// By one thread.
+  __device__ void fetch(int i, int stage) const {
+    if (i >= rows) return;
+    const auto bytes = static_cast<unsigned>(packs()) * static_cast<unsigned>(sizeof(LogitPack));
+    arrive_expecting(at(board.come[stage]), bytes);
+    const unsigned to = shared_address(logits(stage));
+    tile_copy::copy_span(to, a.u.row(row(i)) + offset(), bytes, at(board.come[stage]));
+  }
+
+  /// What the first warp does.
+  __device__ void lead() const {
+    const int lane = static_cast<int>(threadIdx.x);
+    const auto share = static_cast<float>(1 / *a.tokens);
+    const auto inside = [&](int c) { return c >= 0 && c < a.u.cols; };
+    if (lane == 0) {
+      for (int i = 0; i < kStages; ++i) fetch(i, i);
+    }
+    int of_row = target(0);
+    // Made a factor no sooner than it is used: it is on its way while the row is looked at.
+    float hit_scale = inside(of_row) ? a.scale[of_row] : 0;
+    Place<kStages> place;
+    Place<kStages> done;
+    Place<kSides> side;
+    Place<kLetters> slot;
+    for (int i = 0; i < rows; ++i, place.next(), side.next(), slot.next()) {
+      const int next_target = target(i + 1);
+      wait(at(board.come[place.stage]), place.phase);
+      // Whoever has looked at this row has written the one kAhead + 1 before it.
+      wait(at(board.looked[side.stage]), side.phase);
+      if (i > kAhead) {
+        __syncwarp();  // and these lanes have read its target's logit
+        if (lane == 0) fetch(i - kAhead - 1 + kStages, done.stage);
+        done.next();
+      }
+      Part all =
+          gather<true, 16>(lane % 16 < kWarps ? board.seen[side.stage][lane % 16] : no_part());
+      const unsigned here = column(of_row);
+      const bool mine = inside(of_row) && here < static_cast<unsigned>(packs() * N);
+      const LogitPack* const u = logits(place.stage);
+      float hit_u = mine ? read<float>(u[here / N].at[here % N]) : 0;
+      if (plan.blocks > 1) {
+        exchange(slot, all, hit_u, inside(of_row) ? of_row / (plan.packs * N) : rank);
+      }
+      const Part in_nats{kNatsPerBit * all.top, all.others};
+      const float cross = kNatsPerBit * distance(factor(hit_scale), hit_u, all.top);
+      const auto end_with = [&](bool loss) {
+        return end_row(a, of_row, in_nats, cross, share, loss);
       };
-      const Part all = gather<R>({top, share_of(low) + share_of(high)});
-      if (w < plan.blocks) *in_block(&of_block[side][rank][lane % R], plan.blocks, w) = all;
-    }
-    cluster_sync(plan.blocks);
-    const Part all =
-        gather<R>(lane / R < plan.blocks ? of_block[side][lane / R][lane % R] : no_part());
-    const RowEnd ends = end_row(a, target, all, distance(hit_f, hit_u, all.top), share, true);
-    if (rank == 0 && threadIdx.x < R && row + lane < end) {
-      a.losses[row + lane] = static_cast<double>(ends.loss);
-    }
-    if (!a.du) continue;
-#pragma unroll 1
-    for (int r = 0; r < R; ++r) {
-      const int of_row = __shfl_sync(0xFFFFFFFFU, target, r);
-      const float top = __shfl_sync(0xFFFFFFFFU, all.top, r);
-      const float grow = __shfl_sync(0xFFFFFFFFU, ends.grow, r);
-      const float hit = __shfl_sync(0xFFFFFFFFU, ends.hit, r);
-      if (row + r >= end) continue;
-      Bf16* const du = a.du.row(row + r) + offset;
-      if (of_row == -1) {  // such a row may hold anything
-        own.write_zeros(du);
-      } else {
-        own.write_gradient(logits + r * width, du, of_row - offset, top, grow, hit);
+      const RowEnd end = end_with(false);
+      if (lane == 0) {
+        board.fates[side.stage] = {all.top, kNatsPerBit * end.grow, kNatsPerBit * end.hit, of_row};
       }
+      arrive(at(board.decided[side.stage]));  // every lane: it has read what was seen
+      // Nobody waits for the loss.
+      if (lane == 0 && rank == 0) a.losses[row(i)] = static_cast<double>(end_with(true).loss);
+      of_row = next_target;
+      hit_scale = inside(of_row) ? a.scale[of_row] : 0;
     }
   }
-  if (a.dscale == nullptr) return;
-#pragma unroll
-  for (int j = 0; j < kEach; ++j) {
-    if (own.has(j)) {
-      write_pack(a.partials + chunk * a.u.cols + offset + Own::pack(j) * N, own.sums[j]);
+  /// Puts together what all blocks have seen; the logit of the target is known to block `owner`.
+  __device__ void exchange(const Place<kLetters>& slot, Part& all, float& hit, int owner) const {
+    const auto lane = threadIdx.x;
+    Letter* const letters = board.letters[slot.stage];
+    const unsigned told = at(board.told[slot.stage]);
+    const auto blocks = static_cast<unsigned>(plan.blocks);
+    if (lane == 0) arrive_expecting(told, blocks * static_cast<unsigned>(sizeof(Letter)));
+    if (lane < blocks) {
+      tile_copy::send(shared_address(&letters[rank]), {all.top, all.others, hit, 0}, told, lane);
     }
+    wait<true>(told, slot.phase);
+    hit = letters[owner].hit;
+    const Letter& one = letters[lane % kMostClusterBlocks];
+    const bool is_there = lane % kMostClusterBlocks < blocks;
+    all = gather<true, kMostClusterBlocks>(is_there ? Part{one.top, one.others} : no_part());
   }
+};
+
+__global__ void __launch_bounds__(kThreads, 1) scaled_kernel(QuickLoss a, Plan plan) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  extern __shared__ __align__(32) unsigned char memory[];
+  __shared__ Board board;
+  const Index first = blockIdx.x / static_cast<unsigned>(plan.blocks);
+  const Walk walk{.a = a,
+                  .plan = plan,
+                  .board = board,
+                  .stages = reinterpret_cast<LogitPack*>(memory),
+                  .first = first,
+                  .rows = static_cast<int>((a.u.rows - first + plan.clusters - 1) / plan.clusters),
+                  .rank = static_cast<int>(blockIdx.x) % plan.blocks};
+  if (threadIdx.x == 0) walk.make_barriers();
+  cluster_sync(plan.blocks);  // all have begun: their memory may be written
+  if (threadIdx.x < 32) {
+    walk.lead();
+  } else {
+    walk.work();
+  }
+  cluster_sync(plan.blocks);  // and nobody ends while others may still write there
+#endif
 }
 
 }  // namespace
 
 bool run_scaled(const QuickLoss& a) {
+  constexpr const char* kWhat = "cross entropy";
+  if (!has_clusters()) return false;
   const auto packs_of_row = static_cast<int>(a.u.cols / N);
-  Plan plan{.chunk_rows = 0, .blocks = 1, .packs = packs_of_row};
-  while (has_clusters() && plan.blocks < kMostClusterBlocks && plan.packs > kMostPacks) {
+  Plan plan{.clusters = 0, .blocks = 1, .packs = packs_of_row};
+  while (plan.blocks < kMostClusterBlocks && plan.packs > OwnColumns::kMostPacks) {
     plan.blocks *= 2;
     plan.packs = (packs_of_row + plan.blocks - 1) / plan.blocks;
   }
-  if (plan.packs > kMostPacks) return false;
-  // With sums over rows there is a partial sum for every chunk; without, more chunks than fit the
-  // GPU at once even out its end.
-  const Index most = a.dscale != nullptr ? 256 : std::max(256, 4096 / plan.blocks);
-  const RowChunks chunks(a.u.rows, most);
-  plan.chunk_rows = chunks.size;
-  launch_clusters("cross entropy",
-                  static_cast<unsigned>(chunks.count * plan.blocks),
+  // So many packs are shared that every block has some, the last at most seven less.
+  if (plan.packs == 0 || plan.packs > OwnColumns::kMostPacks) return false;
+  const std::size_t shared = static_cast<std::size_t>(kStages * plan.packs) * sizeof(LogitPack);
+  // As many clusters as run at once, but no more than there is room for partial sums.
+  const int fit = plan.blocks == 1
+                      ? device::multiprocessors()
+                      : clusters_at_once(kWhat, plan.blocks, kThreads, shared, scaled_kernel);
+  if (fit == 0) return false;
+  const Index most = a.dscale != nullptr ? gpu_chunks(a.u.rows).count : a.u.rows;
+  plan.clusters = std::min<Index>(fit, most);
+  launch_clusters(kWhat,
+                  static_cast<unsigned>(plan.clusters * plan.blocks),
                   plan.blocks,
-                  ((plan.packs + kEach - 1) / kEach + 31) / 32 * 32,
-                  static_cast<std::size_t>(2 * R * plan.packs * N) * sizeof(Bf16),
+                  kThreads,
+                  shared,
                   scaled_kernel,
                   a,
                   plan);
   if (a.dscale != nullptr) {
-    finish_columns(a.partials, chunks.count, a.u.cols, a.dscale, Into::set, a.scale_mult);
+    const double factor = kBitsPerNat * a.scale_mult;
+    finish_columns(a.partials, plan.clusters, a.u.cols, a.dscale, Into::set, factor);
   }
   return true;
 }

@@ -31,8 +31,20 @@ __device__ inline void arrive_expecting(unsigned barrier, unsigned bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
+/// kCluster: what other blocks of the cluster sent with the phase is seen afterwards, too.
+template <bool kCluster = false>
 __device__ inline bool is_over(unsigned barrier, unsigned phase) {
   unsigned over = 0;
+  if constexpr (kCluster) {
+    asm volatile(
+        "{\n.reg .pred p;\n"
+        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, p;\n}\n"
+        : "=r"(over)
+        : "r"(barrier), "r"(phase)
+        : "memory");
+    return over != 0;
+  }
   asm volatile(
       "{\n.reg .pred p;\n"
       "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
@@ -48,16 +60,17 @@ __device__ inline unsigned long long nanoseconds() {
   return now;
 }
 /// NORMA_BOUNDED_WAITS: a wait that lasts longer than a whole launch ends the launch with an error.
+template <bool kCluster = false>
 __device__ inline void wait(unsigned barrier, unsigned phase) {
 #ifdef NORMA_BOUNDED_WAITS
-  if (is_over(barrier, phase)) return;
+  if (is_over<kCluster>(barrier, phase)) return;
   constexpr unsigned long long kLongest = 2'000'000'000;
   const unsigned long long begin = nanoseconds();
-  while (!is_over(barrier, phase)) {
+  while (!is_over<kCluster>(barrier, phase)) {
     if (nanoseconds() - begin > kLongest) __trap();
   }
 #else
-  while (!is_over(barrier, phase)) {
+  while (!is_over<kCluster>(barrier, phase)) {
   }
 #endif
 }
@@ -123,6 +136,23 @@ __device__ inline void arrive_at(unsigned barrier, unsigned block) {
       "mbarrier.arrive.shared::cluster.b64 _, [there], %2;\n}\n" ::"r"(barrier),
       "r"(block),
       "n"(kTimes)
+      : "memory");
+}
+/// Four numbers to the shared memory of a block of the cluster, whose barrier is told of 16 bytes.
+/// `to` and `barrier` are the places in this block, `to` at a multiple of 16. For clusters alone.
+__device__ inline void send(unsigned to, float4 values, unsigned barrier, unsigned block) {
+  asm volatile(
+      "{\n.reg .b32 there, told;\n"
+      "mapa.shared::cluster.u32 there, %0, %6;\n"
+      "mapa.shared::cluster.u32 told, %5, %6;\n"
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 "
+      "[there], {%1, %2, %3, %4}, [told];\n}\n" ::"r"(to),
+      "f"(values.x),
+      "f"(values.y),
+      "f"(values.z),
+      "f"(values.w),
+      "r"(barrier),
+      "r"(block)
       : "memory");
 }
 
