@@ -50,12 +50,14 @@ constexpr float uniform_of(std::uint32_t word) {
   return static_cast<float>(word >> 8) * (1.0f / 16777216.0f);
 }
 
-/// Two independent standard normals from one block (Box-Muller in double; never infinite).
-inline std::array<double, 2> normal_pair(RandomKey key, std::uint64_t position) {
-  constexpr double kUnit = 1.0 / 4294967296.0;
+/// Two independent standard normals from one block (Box-Muller in double; never infinite). A
+/// template, so that kernels for the GPU can call it too.
+template <class Real = double>
+constexpr std::array<Real, 2> normal_pair(RandomKey key, std::uint64_t position) {
+  constexpr Real kUnit = 1.0 / 4294967296.0;
   const RandomBlock block = random_block(key, position);
-  const double radius = std::sqrt(-2.0 * std::log((static_cast<double>(block[0]) + 0.5) * kUnit));
-  const double angle = 6.283185307179586 * (static_cast<double>(block[1]) + 0.5) * kUnit;
+  const Real radius = std::sqrt(-2.0 * std::log((static_cast<Real>(block[0]) + 0.5) * kUnit));
+  const Real angle = 6.283185307179586 * (static_cast<Real>(block[1]) + 0.5) * kUnit;
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
