@@ -92,7 +92,7 @@ std::vector<CaseId> cases_for(const OpCheck& check, const CheckRequest& request)
     });
     return cases;
   }
-  std::vector<CaseId> cases = checks::cases_of(check, request.seed);
+  std::vector<CaseId> cases = checks::cases_of(check, request.seed, request.device == "cuda");
   std::erase_if(cases, [&](const CaseId& id) {
     return (!request.variant.empty() && id.variant != request.variant) ||
            (!request.condition.empty() && name_of(id.condition) != request.condition);

@@ -81,6 +81,7 @@ struct OpCheck {
   std::vector<std::string> variants = {"plain"};
   std::vector<Condition> conditions;  // besides plain; tried on condition_sizes
   std::vector<Shape> sizes;
+  std::vector<Shape> gpu_sizes = {};  // besides, on a GPU: where its kernels do all they can
   std::vector<Shape> condition_sizes;
   std::vector<Shape> bench_sizes;
   std::vector<Shape> gpu_bench_sizes;  // where a GPU is busy, and beyond its cache

@@ -191,10 +191,13 @@ CaseResult run_case(const OpCheck& check, const CaseId& id) {
   return result;
 }
 
-std::vector<CaseId> cases_of(const OpCheck& check, std::uint64_t seed) {
+std::vector<CaseId> cases_of(const OpCheck& check, std::uint64_t seed, bool gpu) {
   std::vector<CaseId> cases;
   for (const std::string& variant : check.variants) {
     for (const Shape& size : check.sizes) {
+      cases.push_back({size, variant, Condition::plain, seed});
+    }
+    for (const Shape& size : gpu ? check.gpu_sizes : std::vector<Shape>{}) {
       cases.push_back({size, variant, Condition::plain, seed});
     }
     for (const Condition condition : check.conditions) {

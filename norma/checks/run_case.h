@@ -44,7 +44,7 @@ struct FaultOutcome {
 FaultOutcome plant_fault(const OpCheck& check, const CaseId& id, const Fault& fault);
 
 /// All cases of an op: sizes × variants, then conditions × condition_sizes × variants.
-std::vector<CaseId> cases_of(const OpCheck& check, std::uint64_t seed);
+std::vector<CaseId> cases_of(const OpCheck& check, std::uint64_t seed, bool gpu = false);
 
 /// "norma check rms_norm --variant per_head --shape 3x257 --condition offset --seed 7"
 std::string repro(const OpCheck& check, const CaseId& id);

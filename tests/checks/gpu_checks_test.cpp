@@ -17,7 +17,7 @@ class GpuOpChecks : public testing::TestWithParam<std::size_t> {
 
   static void all_pass(DType dtype) {
     const OpCheck& check = registry()[GetParam()];
-    for (const CaseId& id : cases_of(check, 1)) {
+    for (const CaseId& id : cases_of(check, 1, true)) {
       EXPECT_EQ(run_device_case(check, id, dtype).failure, "");
     }
   }
