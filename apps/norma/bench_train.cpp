@@ -36,8 +36,8 @@ constexpr std::array kCases = {
     Case{"gpt2-124m", 12, 12, 768, 1024, 50304, 64, "pre-ln", "gelu_tanh"},
     Case{"dnt-124m", 12, 12, 768, 1024, 50304, 64, "dnt", "gelu_tanh"},
     Case{"gpt2-774m", 36, 20, 1280, 1024, 50304, 16, "pre-ln", "gelu_tanh", "cheap"},
-    Case{"ngpt-0.5b", 24, 16, 1024, 1024, 50304, 16, "ngpt", nullptr, "cheap"},
-    Case{"prerms-0.5b", 24, 16, 1024, 1024, 50304, 16, "pre-rms", nullptr, "cheap"},
+    Case{"ngpt-0.5b", 24, 16, 1024, 1024, 50304, 16, "ngpt"},
+    Case{"prerms-0.5b", 24, 16, 1024, 1024, 50304, 16, "pre-rms"},
     Case{"ngpt-0.5b-8k", 24, 16, 1024, 8192, 50304, 2, "ngpt"},
 };
 

@@ -14,13 +14,16 @@ namespace {
 
 constexpr std::string_view kOp = "head_loss";
 
-/// Enough rows to keep a GPU busy with products, and a small part of what a step takes.
-constexpr Index kLogitBytes = Index{1} << 30;
+// Enough rows to keep a GPU busy with products, and a small part of what a step takes: a quarter of
+// the logits, but no less than the first and no more than the second.
+constexpr Index kFewestBytes = Index{1} << 27;
+constexpr Index kMostBytes = Index{1} << 30;
 
 Index rows_at_a_time(const HeadLossSpec& spec, const Shape& logits, DType dtype) {
   if (spec.rows > 0) return std::min(spec.rows, logits.rows());
-  return rows_of_part(logits.rows(),
-                      kLogitBytes / (logits.cols() * static_cast<Index>(size_of(dtype))));
+  const Index row_bytes = logits.cols() * static_cast<Index>(size_of(dtype));
+  const Index bytes = std::clamp(logits.rows() * row_bytes / 4, kFewestBytes, kMostBytes);
+  return rows_of_part(logits.rows(), bytes / row_bytes);
 }
 
 /// What forward computes for backward; absent where it is not wanted.
