@@ -1,4 +1,4 @@
-// How a product with few tiles and a long depth is dealt to the clusters of product_tiles.cuh.
+// How a product with few tiles and a long depth is dealt to clusters (product_ring.cuh).
 //
 // Tiles that fill all clusters are done whole. Those that are left are cut along the depth, so that
 // all clusters end together:
@@ -14,9 +14,13 @@
 
 #include <algorithm>
 
-#include "norma/kernels/cuda/product_tiles.cuh"
+#include "norma/kernels/cuda/product_ring.cuh"
 
 namespace norma::kernels::products {
+
+// A block's part of a tile; a cluster has twice the rows.
+inline constexpr int kWideRows = 2 * kSide;
+inline constexpr int kWideColumns = 4 * kSide;
 
 /// Who does what. Depths are counted in blocks of 64.
 struct Deal {
@@ -37,8 +41,8 @@ inline int ceil_of(int a, int b) { return (a + b - 1) / b; }
 inline constexpr int kPartCost = 6;
 
 inline Deal deal_of(const Shape& s, int clusters) {
-  const int across = ceil_of(s.columns, kTileColumns);
-  const int tiles = across * ceil_of(s.rows, 2 * kTileRows);
+  const int across = ceil_of(s.columns, kWideColumns);
+  const int tiles = across * ceil_of(s.rows, 2 * kWideRows);
   Deal d{.clusters = clusters,
          .across = across,
          .blocks = ceil_of(s.depth, kSide),

@@ -1,8 +1,16 @@
-// SwiGLU and GEGLU on the tiles of the products before and behind them.
+// SwiGLU and GEGLU on the tiles of the product before them, on Hopper in bf16 (product_ring.cuh).
+//
+// [u, g] = x·upᵀ in tiles of 128 rows by 256 columns: 128 of u and the same of g beside them. Two
+// warpgroups multiply, 64 rows each, leave what they have in shared memory, rounded, and go on with
+// the next tile. Three warps finish it meanwhile, a row of u, g and y at a time as it lies in
+// memory, so that products do not wait for the gate. Since those 64 KiB are missing for the ring,
+// its slots are small: for 32 of the depth two strips of x and four of up (wgmma.cuh).
+//
+// Three warps keep up with one gate for two numbers of the product; the gradients, which have one
+// for each and read as much as they write, would make the products wait (product_tiles.cuh).
 #include "norma/kernels/activated_products.h"
 #include "norma/kernels/cuda/activation_math.cuh"
-#include "norma/kernels/cuda/column_sums.cuh"
-#include "norma/kernels/cuda/product_tiles.cuh"
+#include "norma/kernels/cuda/product_ring.cuh"
 
 namespace norma::kernels {
 
@@ -10,219 +18,235 @@ namespace products {
 
 namespace {
 
-struct Scales {
-  const float* s_u;
+using wgmma::kStripBytes;
+
+constexpr int kThreads = 3 * kWarpgroup;
+constexpr int kFinishers = 3;  // warps; the sender's comes after them
+constexpr int kTileRows = 2 * kSide;
+constexpr int kHalfColumns = 2 * kSide;  // of u, and of g
+constexpr int kDeep = 32;
+constexpr int kStages = 6;
+constexpr int kSlotBytes = 6 * kStripBytes;
+constexpr int kHalfBytes = 4 * kSquareBytes;
+constexpr int kTileAt = kStages * kSlotBytes;
+constexpr int kBarriersAt = kTileAt + 2 * kHalfBytes;
+// The warps of two warpgroups of both blocks read a slot.
+using Slots = Ring<kStages, kSlotBytes, 4 * kWarpgroup / 32>;
+constexpr int kBytes = kBarriersAt + 8 * (Slots::kBarriers + 4);
+
+struct Arg {
+  Rows<Bf16> u;
+  Rows<Bf16> g;
+  Rows<Bf16> y;
+  const float* s_u;  // null: ones
   const float* s_v;
   float u_factor;
   float g_factor;
 };
+
+/// What lies where in shared memory.
+struct Layout {
+  unsigned char* memory;
+
+  __device__ unsigned at(int byte) const {
+    return tile_copy::shared_address(memory) + static_cast<unsigned>(byte);
+  }
+  __device__ Slots slots() const { return {at(0), at(kBarriersAt)}; }
+  /// A warpgroup's half of a tile: 64 rows in two squares of u and two of g.
+  __device__ unsigned char* half(int i) const { return memory + kTileAt + i * kHalfBytes; }
+  /// Whether a half is there, and whether it was read.
+  __device__ unsigned full(int half) const {
+    return at(kBarriersAt + 8 * (Slots::kBarriers + half));
+  }
+  __device__ unsigned empty(int half) const { return full(2 + half); }
+
+  __device__ void make_barriers() const {
+    if (threadIdx.x == 0) {
+      slots().make_barriers();
+      for (int i = 0; i < 2; ++i) {
+        tile_copy::make_barrier(full(i), kWarpgroup);
+        tile_copy::make_barrier(empty(i), kFinishers * 32);
+      }
+      tile_copy::publish_barriers();
+    }
+    meet_cluster();
+  }
+};
+
+/// The tiles of a cluster, one after the other; columns first, so that the rows of x stay near.
+struct Tiles {
+  int across;
+  int total;
+  int blocks;  // of kDeep
+  __device__ static Tiles of(const Shape& s) {
+    const int across = (s.columns + kHalfColumns - 1) / kHalfColumns;
+    const int down = (s.rows + 2 * kTileRows - 1) / (2 * kTileRows);
+    return {across, across * down, (s.depth + kDeep - 1) / kDeep};
+  }
+  __device__ int row(int tile) const {
+    return (tile / across * 2 + static_cast<int>(rank_in_cluster())) * kTileRows;
+  }
+  __device__ int column(int tile) const { return tile % across * kHalfColumns; }
+};
+
+/// By one thread: sends for the factors of all tiles. One block of the cluster brings rows of up
+/// that make u, the other those that make g.
+__device__ inline void send(const Maps& maps, const Shape& s, const Layout& at) {
+  const auto rank = static_cast<int>(rank_in_cluster());
+  const Tiles tiles = Tiles::of(s);
+  const Slots ring = at.slots();
+  Place<kStages> place;
+  for (int t = cluster_of_block(); t < tiles.total; t += clusters_of_grid()) {
+    for (int b = 0; b < tiles.blocks; ++b, place.next()) {
+      tile_copy::wait(ring.empty(place.stage), place.phase ^ 1U);
+      const unsigned full = ring.full(place.stage);
+      const unsigned to = ring.slot(place.stage);
+      tile_copy::arrive_expecting(full, kSlotBytes);
+      tile_copy::copy_box(to, &maps.a, b * kDeep, tiles.row(t), 0, full);
+      tile_copy::copy_box_to_both(to + static_cast<unsigned>((2 + 2 * rank) * kStripBytes),
+                                  &maps.b,
+                                  b * kDeep,
+                                  rank * s.columns + tiles.column(t),
+                                  0,
+                                  full);
+    }
+  }
+}
+
+__device__ inline void multiply(const Shape& s, const Layout& at, int warpgroup) {
+  const Tiles tiles = Tiles::of(s);
+  const Slots ring = at.slots();
+  const unsigned to = tile_copy::shared_address(at.half(warpgroup));
+  Place<kStages> place;
+  unsigned phase = 0;
+  float d[kHalfColumns];
+  for (int t = cluster_of_block(); t < tiles.total; t += clusters_of_grid(), phase ^= 1U) {
+    int before = -1;
+    for (int b = 0; b < tiles.blocks; ++b, place.next()) {
+      tile_copy::wait(ring.full(place.stage), place.phase);
+      const unsigned left = ring.slot(place.stage) + static_cast<unsigned>(warpgroup * kStripBytes);
+      const unsigned right = ring.slot(place.stage) + 2 * kStripBytes;
+      wgmma::begin();
+#pragma unroll
+      for (int k = 0; k < kDeep / 16; ++k) {
+        wgmma::multiply<false>(
+            d, wgmma::rows_step_of_strips(left, k), wgmma::rows_step_of_strips(right, k), b | k);
+      }
+      wgmma::commit();
+      wgmma::wait<1>();
+      if (before >= 0) ring.release(before);
+      before = place.stage;
+    }
+    tile_copy::wait(at.empty(warpgroup), phase ^ 1U);
+    wgmma::wait<0>();
+    wgmma::arrived(d);
+    ring.release(before);
+#pragma unroll
+    for (int k = 0; k < 2 * kHalfColumns / 16; ++k) {
+      const float* from = d + 8 * k;
+      const unsigned pairs[4] = {wgmma::pair(from[0], from[1]),
+                                 wgmma::pair(from[2], from[3]),
+                                 wgmma::pair(from[4], from[5]),
+                                 wgmma::pair(from[6], from[7])};
+      wgmma::store_fragment(to, k, pairs);
+    }
+    tile_copy::arrive(at.full(warpgroup));
+  }
+}
+
+/// Which of the finishers this warp is. A lane has eight columns, in one of two rows.
+__device__ inline int finisher() { return static_cast<int>(threadIdx.x) % kWarpgroup / 32; }
+constexpr int kChunks = kHalfColumns / 8;
+__device__ inline int chunk() { return wgmma::lane() % kChunks; }
+__device__ inline int line() { return wgmma::lane() / kChunks; }
+
+/// Eight columns of a row of a half: of u, or of g.
+__device__ inline Pack<Bf16, 8> read_half(const unsigned char* half, int row, int chunk_of_row) {
+  const unsigned char* from =
+      half + chunk_of_row / 8 * kSquareBytes + row * 128 + ((chunk_of_row % 8) ^ (row % 8)) * 16;
+  return load_pack<8>(reinterpret_cast<const Bf16*>(from));
+}
+
+/// What u and g of this thread's columns are multiplied by.
 struct Factors {
-  float2 u;
-  float2 g;
-};
-
-// The warpgroup's own squares hold sums of two rounds in turn, and the factors of a tile's columns:
-// they are read from memory while the products are at work.
-inline constexpr int kSums = 2 * kSide;       // of one warp: ds_u, then ds_v
-inline constexpr int kRoundSums = 4 * kSums;  // of the warpgroup
-inline constexpr int kFactorsAt = 2 * kRoundSums;
-static_assert((kFactorsAt + 2 * kTileColumns) * sizeof(float) <= kOwnBytes);
-
-__device__ inline float* floats_of(unsigned char* own) { return reinterpret_cast<float*>(own); }
-
-__device__ inline void fetch_factors(
-    unsigned char* own, int column, int columns, const Shape& s, const Scales& scales) {
-  float* to = floats_of(own) + kFactorsAt;
-  for (int i = static_cast<int>(threadIdx.x) % kWarpgroup; i < columns; i += kWarpgroup) {
-    const int c = column + i;
-    const bool there = c < s.columns;
-    to[i] = scales.u_factor * (there && scales.s_u != nullptr ? scales.s_u[c] : 1.0f);
-    to[kTileColumns + i] =
-        scales.g_factor * (there && scales.s_v != nullptr ? scales.s_v[c] : 1.0f);
-  }
-}
-/// Of the two neighbouring columns from c of the tile on.
-__device__ inline Factors factors_at(unsigned char* own, int c) {
-  const float* from = floats_of(own) + kFactorsAt + c;
-  return {*reinterpret_cast<const float2*>(from),
-          *reinterpret_cast<const float2*>(from + kTileColumns)};
-}
-__device__ inline void store_three(const Maps& maps, const Spot& spot, int round, bool third) {
-  const int at = spot.column + round * kSide;
-  for (int i = 0; i < (third ? 3 : 2); ++i) {
-    const unsigned square = spot.slot + static_cast<unsigned>(i) * kSquare;
-    tile_copy::store_box(&maps.out[i], at, spot.row, 0, square);
-  }
-}
-
-/// A tile has 128 columns of u and the same of g beside them: a thread has both of an element. A
-/// round stores 64 columns of u, g and y.
-template <Activation kAct>
-struct GatedTile {
-  using Arg = Scales;
-  static constexpr int kColumns = kTileColumns / 2;
-  static constexpr int kRounds = 2;
-  static constexpr int kInputs = 0;
-
-  __device__ static int first_row(const Shape& s, int tile, int half) {
-    return half * s.columns + tile * kColumns;
-  }
-  __device__ static void begin(unsigned char* own, int column, const Shape& s, const Arg& arg) {
-    fetch_factors(own, column, kColumns, s, arg);
-  }
-  __device__ static void work(const Spot& spot,
-                              int round,
-                              const float (&d)[kTileColumns / 2],
-                              const Arg&) {
+  float u[8];
+  float g[8];
+  __device__ Factors(const Arg& arg, const Shape& s, int column) {
+    const bool there = column < s.columns;
 #pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      unsigned u[4];
-      unsigned g[4];
-      unsigned y[4];
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int i = round * kSide / 2 + k * 8 + 2 * j;
-        const int c = round * kSide + 16 * k + wgmma::column_of(j / 2);
-        const Factors by = factors_at(spot.own, c);
-        u[j] = wgmma::pair(d[i], d[i + 1]);
-        g[j] = wgmma::pair(d[kTileColumns / 4 + i], d[kTileColumns / 4 + i + 1]);
-        // Of the rounded values: made again from what was stored, y has the same bits.
-        const float low = activate<kAct>(by.g.x * wgmma::low_of(g[j])).value;
-        const float high = activate<kAct>(by.g.y * wgmma::high_of(g[j])).value;
-        y[j] =
-            wgmma::pair(by.u.x * wgmma::low_of(u[j]) * low, by.u.y * wgmma::high_of(u[j]) * high);
-      }
-      wgmma::store_fragment(spot.slot, k, u);
-      wgmma::store_fragment(spot.slot + kSquare, k, g);
-      wgmma::store_fragment(spot.slot + 2 * kSquare, k, y);
+    for (int i = 0; i < 8; ++i) {
+      u[i] = arg.u_factor * (there && arg.s_u != nullptr ? arg.s_u[column + i] : 1.0f);
+      g[i] = arg.g_factor * (there && arg.s_v != nullptr ? arg.s_v[column + i] : 1.0f);
     }
   }
-  __device__ static void store(const Maps& maps, const Spot& spot, int round, const Arg&) {
-    store_three(maps, spot, round, true);
-  }
-  __device__ static void after(const Spot&, int, const Shape&, const Arg&) {}
 };
 
-/// Of 32 values each lane keeps four, added up over the eight lanes with its lane % 4: those from
-/// lane & 28 on.
-template <int kHalf>
-__device__ inline void scatter_sums(float (&v)[32]) {
-  const bool upper = (threadIdx.x & kHalf) != 0;
-#pragma unroll
-  for (int i = 0; i < kHalf; ++i) {
-    const float kept = upper ? v[i + kHalf] : v[i];
-    v[i] = kept + __shfl_xor_sync(~0U, upper ? v[i] : v[i + kHalf], kHalf);
-  }
-  if constexpr (kHalf > 4) scatter_sums<kHalf / 2>(v);
-}
-
-/// A round brings 64 columns of u and g, in whose place du and dg come; y takes the third square.
 template <Activation kAct>
-struct GatedGradient {
-  struct Arg {
-    Scales scales;
-    float* sums_u;  // (product_partials(rows), columns); null: not wanted
-    float* sums_v;
-    bool value;  // whether y is wanted
-  };
-  static constexpr int kColumns = kTileColumns;
-  static constexpr int kRounds = 4;
-  static constexpr int kInputs = 2;
-
-  __device__ static void begin(unsigned char* own, int column, const Shape& s, const Arg& arg) {
-    fetch_factors(own, column, kColumns, s, arg.scales);
-  }
-  __device__ static void load(
-      const Maps& maps, unsigned to, int column, int row, int round, unsigned full) {
-    tile_copy::copy_box(to, &maps.in[0], column + round * kSide, row, 0, full);
-    tile_copy::copy_box(to + kSquare, &maps.in[1], column + round * kSide, row, 0, full);
-  }
-  __device__ static void work(const Spot& spot,
-                              int round,
-                              const float (&d)[kTileColumns / 2],
-                              const Arg& arg) {
-    float sums[32];  // ds_u of this thread's sixteen columns, then ds_v; without their factors
+__device__ inline void finish(const Shape& s, const Arg& arg, const Layout& at) {
+  constexpr int kAtOnce = 4;  // rows, so that their reads do not wait for each other
+  constexpr int kStep = 2 * kFinishers;
+  const Tiles tiles = Tiles::of(s);
+  unsigned phase = 0;
+  for (int t = cluster_of_block(); t < tiles.total; t += clusters_of_grid(), phase ^= 1U) {
+    const int column = tiles.column(t) + 8 * chunk();
+    const Factors by(arg, s, column);
+    for (int half = 0; half < 2; ++half) {
+      const int first = tiles.row(t) + half * kSide;
+      const int end = column < s.columns ? min(kSide, s.rows - first) : 0;
+      tile_copy::wait(at.full(half), phase);
+#pragma unroll 1
+      for (int r = 2 * finisher() + line(); r < end; r += kAtOnce * kStep) {
+        Pack<Bf16, 8> both[kAtOnce][2];
 #pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      unsigned u[4];
-      unsigned g[4];
-      unsigned y[4];
-      wgmma::load_fragment(spot.slot, k, u);
-      wgmma::load_fragment(spot.slot + kSquare, k, g);
-#pragma unroll
-      for (int n = 0; n < 2; ++n) {
-        const Factors by = factors_at(spot.own, round * kSide + 16 * k + wgmma::column_of(n));
-        float2 of_u{};
-        float2 of_g{};
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          const int j = 2 * n + r;
-          const float* dy = d + round * kSide / 2 + k * 8 + 2 * j;
-          const Parts low = parts(dy[0], wgmma::low_of(u[j]), wgmma::low_of(g[j]), by.u.x, by.g.x);
-          const Parts high =
-              parts(dy[1], wgmma::high_of(u[j]), wgmma::high_of(g[j]), by.u.y, by.g.y);
-          of_u.x += low.of_u;
-          of_u.y += high.of_u;
-          of_g.x += low.of_g;
-          of_g.y += high.of_g;
-          u[j] = wgmma::pair(low.du, high.du);
-          g[j] = wgmma::pair(low.dg, high.dg);
-          y[j] = wgmma::pair(low.y, high.y);
+        for (int j = 0; j < kAtOnce; ++j) {
+          const int row = min(r + j * kStep, kSide - 1);
+          both[j][0] = read_half(at.half(half), row, chunk());
+          both[j][1] = read_half(at.half(half), row, kChunks + chunk());
         }
-        sums[(2 * k + n) * 2] = of_u.x;
-        sums[(2 * k + n) * 2 + 1] = of_u.y;
-        sums[16 + (2 * k + n) * 2] = of_g.x;
-        sums[16 + (2 * k + n) * 2 + 1] = of_g.y;
+#pragma unroll
+        for (int j = 0; j < kAtOnce; ++j) {
+          if (r + j * kStep >= end) break;
+          float u[8];
+          float g[8];
+          unpack(both[j][0], u);
+          unpack(both[j][1], g);
+          // Of the rounded values: made again from what was stored, y has the same bits.
+#pragma unroll
+          for (int i = 0; i < 8; ++i) {
+            u[i] = by.u[i] * u[i] * activate<kAct>(by.g[i] * g[i]).value;
+          }
+          const Index row = first + r + j * kStep;
+          store_pack(arg.u.row(row) + column, both[j][0]);
+          store_pack(arg.g.row(row) + column, both[j][1]);
+          write_pack(arg.y.row(row) + column, u);
+        }
       }
-      wgmma::store_fragment(spot.slot, k, u);
-      wgmma::store_fragment(spot.slot + kSquare, k, g);
-      if (arg.value) wgmma::store_fragment(spot.slot + 2 * kSquare, k, y);
-    }
-    if (!wants_sums(arg)) return;
-    scatter_sums<16>(sums);
-    const int warp = static_cast<int>(threadIdx.x) % kWarpgroup / 32;
-    float* to = floats_of(spot.own) + round % 2 * kRoundSums + warp * kSums;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int index = (wgmma::lane() & 28) + i;
-      to[index / 16 * kSide + wgmma::column_of(index % 16 / 2) + index % 2] = sums[i];
+      tile_copy::arrive(at.empty(half));
     }
   }
-  __device__ static void store(const Maps& maps, const Spot& spot, int round, const Arg& arg) {
-    store_three(maps, spot, round, arg.value);
-  }
-  __device__ static void after(const Spot& spot, int round, const Shape& s, const Arg& arg) {
-    if (!wants_sums(arg)) return;
-    const int i = static_cast<int>(threadIdx.x) % kWarpgroup;
-    const int column = spot.column + round * kSide + i % kSide;
-    float* to = i < kSide ? arg.sums_u : arg.sums_v;
-    if (to == nullptr || column >= s.columns || spot.row >= s.rows) return;
-    const float* from = floats_of(spot.own) + round % 2 * kRoundSums + i;
-    float sum = 0;
-#pragma unroll
-    for (int w = 0; w < 4; ++w) sum += from[w * kSums];
-    to[static_cast<Index>(spot.row / kSide) * s.columns + column] = sum;
-  }
+}
 
- private:
-  struct Parts {
-    float du, dg, y, of_u, of_g;
-  };
-  __device__ static Parts parts(float dy, float u, float g, float by_u, float by_g) {
-    const Curve<float> gate = activate<kAct>(by_g * g);
-    const float opened = dy * gate.value;
-    const float scaled = by_u * u;
-    const float dgate = dy * scaled * gate.slope;
-    return {opened * by_u, dgate * by_g, scaled * gate.value, opened * u, dgate * g};
+template <Activation kAct>
+__global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(2, 1, 1)
+    gated_kernel(const __grid_constant__ Maps maps,
+                 const Shape s,
+                 const __grid_constant__ Arg arg) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  extern __shared__ __align__(1024) unsigned char memory[];
+  const Layout at{memory};
+  at.make_barriers();
+  const int warpgroup = wgmma::warpgroup_of_thread();
+  if (warpgroup < 2) {
+    multiply(s, at, warpgroup);
+  } else if (finisher() < kFinishers) {
+    finish<kAct>(s, arg, at);
+  } else if (wgmma::lane() == 0) {
+    send(maps, s, at);
   }
-  __device__ static bool wants_sums(const Arg& arg) {
-    return arg.sums_u != nullptr || arg.sums_v != nullptr;
-  }
-};
-
-template <class A>
-Scales scales_of(const A& a) {
-  return {a.s_u, a.s_v, static_cast<float>(a.u_factor), static_cast<float>(a.g_factor)};
+  meet_cluster();  // a block that is gone could not be sent to any more
+#else
+  __trap();  // built for another GPU than the one that was asked
+#endif
 }
 
 }  // namespace
@@ -233,65 +257,31 @@ template <>
 bool run(Cuda, const GatedProduct<Bf16>& a) {
   const Index columns = a.u.cols;
   products::Plan plan(a.x.rows, columns, a.x.cols);
-  const Rows<const Bf16> up{a.up, 2 * columns, a.x.cols, a.x.cols};
-  plan.add(plan.maps.a, a.x, products::kTileRows)
-      .add(plan.maps.b, up, products::kTileColumns / 2)
-      .add(plan.maps.out[0], a.u)
-      .add(plan.maps.out[1], a.g)
-      .add(plan.maps.out[2], a.then.y);
-  if (!plan.good()) return false;
-  const char* const what = "a product and a gated activation";
-  const products::Scales scales = products::scales_of(a.then);
-  if (a.then.act == Activation::silu) {
-    return plan.launch<products::GatedTile<Activation::silu>, false>(what, scales);
-  }
-  return plan.launch<products::GatedTile<Activation::gelu_tanh>, false>(what, scales);
-}
-template <>
-bool run(Cuda, const GatedProduct<float>&) {
-  return false;
-}
-
-template <>
-bool run(Cuda, const GatedGradientProduct<Bf16>& a) {
-  const GatedBackward<Bf16>& then = a.then;
-  const Index columns = then.u.cols;
-  products::Plan plan(a.dout.rows, columns, a.dout.cols);
-  const Rows<const Bf16> down{a.down, a.dout.cols, columns, columns};
-  plan.add(plan.maps.a, a.dout, products::kTileRows)
-      .add(plan.maps.b, down)
-      .add(plan.maps.in[0], then.u)
-      .add(plan.maps.in[1], then.g)
-      .add(plan.maps.out[0], then.du)
-      .add(plan.maps.out[1], then.dg)
-      .add(plan.maps.out[2], a.y);
-  const bool set = then.du && then.du_into == Into::set && then.dg && then.dg_into == Into::set;
-  if (!plan.good() || !set) return false;
-  const char* const what = "a product and a gated activation's gradient";
-  const auto go = [&]<Activation kAct>() {
-    return plan.launch<products::GatedGradient<kAct>, true>(
-        what,
-        {.scales = products::scales_of(then),
-         .sums_u = then.ds_u == nullptr ? nullptr : then.partials_u,
-         .sums_v = then.ds_v == nullptr ? nullptr : then.partials_v,
-         .value = bool(a.y)});
-  };
-  if (then.act == Activation::silu) {
-    go.template operator()<Activation::silu>();
-  } else {
-    go.template operator()<Activation::gelu_tanh>();
-  }
-  const Index count = product_partials(a.dout.rows);
-  if (then.ds_u != nullptr) {
-    finish_columns(then.partials_u, count, columns, then.ds_u, then.ds_u_into, then.u_factor);
-  }
-  if (then.ds_v != nullptr) {
-    finish_columns(then.partials_v, count, columns, then.ds_v, then.ds_v_into, then.g_factor);
-  }
+  plan.add(plan.maps.a, a.x, {.rows = products::kTileRows, .columns = products::kDeep})
+      .add(plan.maps.b,
+           {a.up, 2 * columns, a.x.cols, a.x.cols},
+           {.rows = products::kHalfColumns, .columns = products::kDeep});
+  if (!plan.good() || !packs(a.u, 8) || !packs(a.g, 8) || !packs(a.then.y, 8)) return false;
+  const bool silu = a.then.act == Activation::silu;
+  launch_tiles("a product and a gated activation",
+               device::multiprocessors() / 2 * 2,
+               products::kThreads,
+               products::kBytes,
+               silu ? products::gated_kernel<Activation::silu>
+                    : products::gated_kernel<Activation::gelu_tanh>,
+               plan.maps,
+               plan.shape,
+               products::Arg{.u = a.u,
+                             .g = a.g,
+                             .y = a.then.y,
+                             .s_u = a.then.s_u,
+                             .s_v = a.then.s_v,
+                             .u_factor = static_cast<float>(a.then.u_factor),
+                             .g_factor = static_cast<float>(a.then.g_factor)});
   return true;
 }
 template <>
-bool run(Cuda, const GatedGradientProduct<float>&) {
+bool run(Cuda, const GatedProduct<float>&) {
   return false;
 }
 

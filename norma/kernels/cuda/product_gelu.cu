@@ -15,7 +15,6 @@ struct GeluGradient {
   struct Arg {
     bool value;  // whether z is wanted
   };
-  static constexpr int kColumns = kTileColumns;
   static constexpr int kRounds = 2;
   static constexpr int kInputs = 2;
 
@@ -78,13 +77,13 @@ bool run(Cuda, const GeluGradientProduct<Bf16>& a) {
   const Index depth = a.dy.cols;
   products::Plan plan(a.h.rows, a.h.cols, depth);
   const Rows<const Bf16> down{a.down, depth, a.h.cols, a.h.cols};
-  plan.add(plan.maps.a, a.dy, products::kTileRows)
+  plan.add(plan.maps.a, a.dy, {.rows = products::kTileRows})
       .add(plan.maps.b, down)
       .add(plan.maps.in[0], a.h)
       .add(plan.maps.out[0], a.dh)
       .add(plan.maps.out[1], a.z);
-  return plan.good() && plan.launch<products::GeluGradient, true>("a product and GELU's gradient",
-                                                                  {.value = bool(a.z)});
+  return plan.good() && products::launch_product<products::GeluGradient>(
+                            "a product and GELU's gradient", plan, {.value = bool(a.z)});
 }
 template <>
 bool run(Cuda, const GeluGradientProduct<float>&) {

@@ -1,5 +1,6 @@
-// C = or += Aᵀ·B. Blocks, ring and squares are those of product_tiles.cuh; A comes in squares of 64
-// of the depth by 64 rows of C, so both factors are read turned.
+// C = or += Aᵀ·B in tiles of 256 rows by 256 columns of a cluster (product_ring.cuh), a warpgroup
+// 64 of the rows. A slot holds, for 64 of the depth, two squares of A and four of B; A's are 64 of
+// the depth by 64 rows of C, so both factors are read turned.
 //
 // Parts of tiles (product_deal.cuh) go to a workspace, and a second kernel adds those of a tile in
 // the order of the depth. Who does what depends on shape and number of clusters alone, so the same
@@ -16,6 +17,17 @@ namespace norma::kernels {
 namespace products {
 
 namespace {
+
+constexpr int kThreads = 3 * kWarpgroup;
+// As in attention_wgmma.cuh: together not more than the block began with.
+constexpr int kProducerRegisters = 40;
+constexpr int kConsumerRegisters = 232;
+constexpr int kStages = 4;
+constexpr int kSlotBytes = 6 * kSquareBytes;
+// The warps of two warpgroups of both blocks read a slot.
+using Slots = Ring<kStages, kSlotBytes, 4 * kWarpgroup / 32>;
+constexpr int kBarriersAt = kStages * kSlotBytes;
+constexpr int kBytes = kBarriersAt + 8 * Slots::kBarriers;
 
 struct Result {
   float* data;
@@ -58,7 +70,7 @@ __device__ inline void put(const Result& c, int row, int column, const float4 (&
 
 // A part holds, for each of the four warpgroups of a cluster and each eight columns, four numbers
 // of each thread.
-constexpr int kEights = kTileColumns / 8;
+constexpr int kEights = kWideColumns / 8;
 constexpr Index kPartFours = Index{4} * kEights * kWarpgroup;
 constexpr std::size_t kBytesOfPart = kPartFours * sizeof(float4);
 
@@ -71,16 +83,16 @@ __device__ inline int row_of_quarter(const Deal& d, int tile, int quarter) {
   return (tile / d.across * 4 + quarter) * kSide;
 }
 __device__ inline int column_of_tile(const Deal& d, int tile) {
-  return tile % d.across * kTileColumns;
+  return tile % d.across * kWideColumns;
 }
 
-__device__ inline void bring(const Maps& maps, const Deal& deal, const Ring& ring) {
+__device__ inline void bring(const Maps& maps, const Deal& deal, const Slots& ring) {
   const auto rank = static_cast<int>(rank_in_cluster());
   Place<kStages> place;
   for (int i = 0; i < turns(deal); ++i) {
-    const Turn turn = turn_of(deal, Tiles::first(), i);
+    const Turn turn = turn_of(deal, cluster_of_block(), i);
     const int row = row_of_quarter(deal, turn.tile, 2 * rank);
-    const int column = column_of_tile(deal, turn.tile) + rank * kTileColumns / 2;
+    const int column = column_of_tile(deal, turn.tile) + rank * kWideColumns / 2;
     for (int b = turn.first; b < turn.end; ++b, place.next()) {
       tile_copy::wait(ring.empty(place.stage), place.phase ^ 1U);
       const unsigned full = ring.full(place.stage);
@@ -97,12 +109,12 @@ __device__ inline void bring(const Maps& maps, const Deal& deal, const Ring& rin
 }
 
 __device__ inline void work(
-    const Deal& deal, const Result& c, float4* workspace, const Ring& ring, int warpgroup) {
+    const Deal& deal, const Result& c, float4* workspace, const Slots& ring, int warpgroup) {
   const int quarter = 2 * static_cast<int>(rank_in_cluster()) + warpgroup;
   Place<kStages> place;
-  float d[kTileColumns / 2];
+  float d[kWideColumns / 2];
   for (int i = 0; i < turns(deal); ++i) {
-    const Turn turn = turn_of(deal, Tiles::first(), i);
+    const Turn turn = turn_of(deal, cluster_of_block(), i);
     if (turn.first == turn.end) continue;
     int before = -1;
     for (int b = turn.first; b < turn.end; ++b, place.next()) {
@@ -152,8 +164,13 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(2, 1, 1) weights
     const __grid_constant__ Maps maps, const Deal deal, const Result c, float4* workspace) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char memory[];
-  const Ring ring{tile_copy::shared_address(memory)};
-  ring.make_barriers();
+  const unsigned base = tile_copy::shared_address(memory);
+  const Slots ring{base, base + kBarriersAt};
+  if (threadIdx.x == 0) {
+    ring.make_barriers();
+    tile_copy::publish_barriers();
+  }
+  meet_cluster();
   const int warpgroup = wgmma::warpgroup_of_thread();
   if (warpgroup == 2) {
     wgmma::fewer_registers<kProducerRegisters>();

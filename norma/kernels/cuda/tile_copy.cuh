@@ -185,10 +185,15 @@ __device__ inline void wait_until_stored() {
   asm volatile("cp.async.bulk.wait_group 0;\n" ::: "memory");
 }
 
-/// A matrix for the engine, in boxes of 64 columns and `box_rows` rows: `count` matrices of `rows`
-/// rows follow each other. False where the driver is too old or the matrix not aligned to 16 bytes.
+/// What is copied at a time. The engine swizzles its rows over as many bytes as they have.
+struct Box {
+  int rows = 64;
+  int columns = 64;  // 64 or 32
+};
+/// A matrix for the engine: `count` matrices of `rows` rows follow each other. False where the
+/// driver is too old or the matrix not aligned to 16 bytes.
 inline bool describe(
-    Rows<const Bf16> all, Index rows, Index count, CUtensorMap& map, int box_rows = 64) {
+    Rows<const Bf16> all, Index rows, Index count, CUtensorMap& map, const Box& of = {}) {
   using Encode = CUresult (*)(CUtensorMap*,
                               CUtensorMapDataType,
                               cuuint32_t,
@@ -212,7 +217,8 @@ inline bool describe(
   const auto row_bytes = static_cast<cuuint64_t>(all.stride) * sizeof(Bf16);
   const bool aligned = reinterpret_cast<std::uintptr_t>(all.data) % 16 == 0 && row_bytes % 16 == 0;
   if (kEncode == nullptr || !aligned) return false;
-  const cuuint32_t box[3] = {64, static_cast<cuuint32_t>(box_rows), 1};
+  const cuuint32_t box[3] = {
+      static_cast<cuuint32_t>(of.columns), static_cast<cuuint32_t>(of.rows), 1};
   constexpr cuuint32_t kSteps[3] = {1, 1, 1};
   const cuuint64_t sizes[3] = {static_cast<cuuint64_t>(all.cols),
                                static_cast<cuuint64_t>(rows),
@@ -227,7 +233,7 @@ inline bool describe(
                  box,
                  kSteps,
                  CU_TENSOR_MAP_INTERLEAVE_NONE,
-                 CU_TENSOR_MAP_SWIZZLE_128B,
+                 of.columns == 64 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }

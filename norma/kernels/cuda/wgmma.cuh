@@ -5,13 +5,15 @@
 // writes with a swizzle of 128 bytes. A tile of 64 rows by 128 is two squares, left and right.
 //
 // Descriptors (bits 0-13 address / 16, 16-29 leading offset / 16, 32-45 stride offset / 16, 62-63
-// the swizzle, 1 = 128 bytes). A square is read in one of two ways:
+// the swizzle). A square is read in one of two ways:
 //   as rows     the depth runs along a row: the stride offset leads from eight rows to the next
 //               eight (1024), the leading offset is not used; 16 deeper is 32 bytes further, 64
 //               deeper the next square.
 //   turned      the depth runs down the rows, a row is 64 of the N columns: the stride offset leads
 //               from eight rows to the next eight (1024), the leading offset from 64 columns to the
 //               next 64 (the next square, 8192); 16 deeper is 2048 bytes further.
+// A strip is 32 of the depth instead of 64: 64 rows of 64 bytes, chunk c at place c ^ (r / 2 % 4).
+// Read as rows its stride offset is 512.
 //
 // Fragments. Of a product a thread holds d[4n + 2r + e]: row 16·warp + lane / 4 + 8r, column
 // 8n + 2·(lane % 4) + e. Of a left factor in registers, 16 deep, it holds four pairs a[2h + r] of
@@ -27,6 +29,7 @@ namespace norma::kernels::wgmma {
 
 inline constexpr int kSide = 64;  // of a square
 inline constexpr int kSquareBytes = kSide * kSide * 2;
+inline constexpr int kStripBytes = kSquareBytes / 2;
 inline constexpr int kWarpgroup = 128;
 
 __device__ inline int lane() { return static_cast<int>(threadIdx.x) % 32; }
@@ -43,10 +46,12 @@ __device__ inline int warpgroup_of_thread() {
   return __shfl_sync(0xFFFFFFFFU, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
 }
 
+enum class Swizzle : std::uint64_t { of_128 = 1, of_64 = 2 };  // bytes
+template <int kStride = 1024, Swizzle kSwizzle = Swizzle::of_128>
 __device__ inline std::uint64_t descriptor(unsigned address) {
   constexpr std::uint64_t kLeading = kSquareBytes / 16;
-  constexpr std::uint64_t kStride = 1024 / 16;
-  return (address & 0x3FFFFU) / 16 | kLeading << 16 | kStride << 32 | std::uint64_t{1} << 62;
+  return (address & 0x3FFFFU) / 16 | kLeading << 16 | std::uint64_t{kStride / 16} << 32 |
+         static_cast<std::uint64_t>(kSwizzle) << 62;
 }
 /// The k-th step of 16 in the depth of a tile that begins at this address.
 __device__ inline std::uint64_t rows_step(unsigned tile, int k) {
@@ -54,6 +59,10 @@ __device__ inline std::uint64_t rows_step(unsigned tile, int k) {
 }
 __device__ inline std::uint64_t turned_step(unsigned tile, int k) {
   return descriptor(tile + static_cast<unsigned>(k * 2048));
+}
+/// The same of rows where a tile consists of strips.
+__device__ inline std::uint64_t rows_step_of_strips(unsigned tile, int k) {
+  return descriptor<512, Swizzle::of_64>(tile + static_cast<unsigned>(k * 32));
 }
 
 /// Before the first product and wherever registers that products use were written by others.

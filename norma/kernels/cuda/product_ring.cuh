@@ -1,0 +1,99 @@
+// What our products on Hopper share. Blocks stay on their multiprocessors and walk over tiles, two
+// of them as a cluster with the same columns and neighbouring rows, of which each brings half of
+// the right factor to both. Two warpgroups multiply; one thread of another sends for what they
+// need, which comes through a ring of slots.
+#pragma once
+
+#include "norma/kernels/cuda/tile_copy.cuh"
+#include "norma/kernels/cuda/wgmma.cuh"
+
+namespace norma::kernels::products {
+
+using tile_copy::Place;
+using wgmma::kSide;
+using wgmma::kSquareBytes;
+using wgmma::kWarpgroup;
+
+inline constexpr unsigned kSquare = kSquareBytes;  // as a step between addresses
+
+struct Maps {
+  CUtensorMap a;
+  CUtensorMap b;
+  CUtensorMap in[2];
+  CUtensorMap out[3];
+};
+struct Shape {
+  int rows;
+  int columns;  // of one of the results
+  int depth;
+};
+
+/// The warps of a warpgroup wait for each other.
+__device__ inline void meet(int warpgroup) {
+  asm volatile("bar.sync %0, %1;\n" ::"r"(warpgroup + 1), "n"(kWarpgroup) : "memory");
+}
+__device__ inline void meet_cluster() {
+  asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;\n" ::: "memory");
+}
+__device__ inline unsigned rank_in_cluster() {
+  unsigned rank = 0;
+  asm("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
+  return rank;
+}
+__device__ inline int cluster_of_block() { return static_cast<int>(blockIdx.x) / 2; }
+__device__ inline int clusters_of_grid() { return static_cast<int>(gridDim.x) / 2; }
+
+/// Slots from `base` on and their barriers. A slot is free when kReaders warps of both blocks have
+/// read it.
+template <int kStages, int kSlotBytes, int kReaders>
+struct Ring {
+  static constexpr int kBarriers = 2 * kStages;
+  unsigned base;
+  unsigned barriers;
+
+  __device__ unsigned slot(int i) const { return base + static_cast<unsigned>(i * kSlotBytes); }
+  __device__ unsigned full(int i) const { return barriers + static_cast<unsigned>(8 * i); }
+  __device__ unsigned empty(int i) const { return full(kStages + i); }
+  /// By one thread, before it publishes them.
+  __device__ void make_barriers() const {
+    for (int i = 0; i < kStages; ++i) {
+      tile_copy::make_barrier(full(i), 1);
+      tile_copy::make_barrier(empty(i), kReaders);
+    }
+  }
+  /// By all lanes of a warp: it has read the slot.
+  __device__ void release(int i) const {
+    __syncwarp();
+    if (wgmma::lane() < 2) tile_copy::arrive_at(empty(i), static_cast<unsigned>(wgmma::lane()));
+  }
+  /// By one thread, for the four warps of its warpgroup.
+  __device__ void release_for_all(int i) const {
+    tile_copy::arrive_at<4>(empty(i), 0);
+    tile_copy::arrive_at<4>(empty(i), 1);
+  }
+};
+
+/// Whether these numbers fit, and a map of each matrix is there.
+class Plan {
+ public:
+  Plan(Index rows, Index columns, Index depth)
+      : shape{static_cast<int>(rows), static_cast<int>(columns), static_cast<int>(depth)},
+        good_(device::is_hopper() && rows > 0 && columns > 0 && depth > 0 && rows < kMost &&
+              columns < kMost && depth < kMost) {}
+  /// Where there is no matrix the map stays empty and must not be used.
+  Plan& add(CUtensorMap& map, Rows<const Bf16> matrix, const tile_copy::Box& box = {}) {
+    if (!matrix) return *this;
+    good_ = good_ && tile_copy::describe(matrix, matrix.rows, 1, map, box);
+    return *this;
+  }
+  bool good() const { return good_; }
+
+  Shape shape;
+  Maps maps{};
+
+ private:
+  static constexpr Index kMost = Index{1} << 30;  // they are counted in 32 bits
+  bool good_;
+};
+
+}  // namespace norma::kernels::products
