@@ -81,9 +81,17 @@ time_peer() {
   fi
 }
 
-# Weights of the peer go to Norma, and both train on the same windows.
+train_peer() {
+  local folder=$1 && shift
+  limited "$python" "$peer" --train-from "$folder/peer" --data "$folder/peer/data" --device "$device" --steps 50 \
+    --precision "$precision" "$@"
+}
+
+# Weights of the peer go to Norma, and both train on the same windows. The peer does so once more with a residual stream in bf16:
+# how far that moves its losses is what rounding alone does.
 compare_losses() {
-  local name=$1 folder=$work/losses out judge=$root/bench/device_table.py
+  local name=$1 folder=$work/losses narrow=() out judge=$root/bench/device_table.py
+  [[ $precision == f32 ]] || narrow=("$folder/narrow.jsonl")
   note "losses of $name"
   rm -rf "$folder"
   if limited "$python" "$peer" --case "${name%%:*}" --optimizer "$(optimizer_of "$name")" --device "$device" \
@@ -91,9 +99,9 @@ compare_losses() {
     limited "$norma" import "$folder/peer" --out "$folder/start" >/dev/null 2>"$folder/import.txt" &&
     limited "$norma" train "$folder/peer/recipe.toml" data.path="$folder/peer/data" train.init_from="$folder/start" \
       train.device="$device" train.precision="$precision" --out "$folder/run" >"$folder/train.txt" 2>&1 &&
-    limited "$python" "$peer" --train-from "$folder/peer" --data "$folder/peer/data" --device "$device" --steps 50 \
-      --precision "$precision" "${peer_args[@]}" >"$folder/losses.jsonl" &&
-    out=$(python3 "$judge" losses "$folder/run/metrics.jsonl" "$folder/losses.jsonl" "$precision"); then
+    train_peer "$folder" "${peer_args[@]}" >"$folder/losses.jsonl" &&
+    { ((${#narrow[@]} == 0)) || train_peer "$folder" "${peer_args[@]}" --stream bf16 >"${narrow[0]}"; } &&
+    out=$(python3 "$judge" losses "$precision" "$folder/run/metrics.jsonl" "$folder/losses.jsonl" "${narrow[@]}"); then
     record losses "$name" "$out"
     [[ $out == *'"good": true'* ]] || failed "losses of $name are further apart than the limit"
   else

@@ -2,7 +2,7 @@
 """Figures of bench/device.sh.
 
   device_table.py table RESULTS             what was measured, as Markdown: Norma beside its peers
-  device_table.py losses METRICS PEER TYPE  how far two lists of losses are apart, as JSON
+  device_table.py losses TYPE METRICS PEER [NARROW]  how far lists of losses are apart, as JSON
 """
 
 import json
@@ -24,16 +24,27 @@ LOSS_LIMITS = {"f32": 1e-4, "bf16": 5e-3}  # relative
 GIB = 2.0**30
 
 
-def losses(metrics, peer, kind):
-    ours = [row["train/loss"] for row in map(json.loads, open(metrics)) if "train/loss" in row]
-    theirs = [json.loads(line)["loss"] for line in open(peer)]
-    if not ours or len(ours) != len(theirs):
-        raise SystemExit(f"device_table.py: {len(ours)} losses in {metrics}, but {len(theirs)} in {peer}")
-    gaps = [abs(a - b) / abs(b) for a, b in zip(ours, theirs)]
-    # Written so that a loss that is no number fails too.
-    good = all(gap <= LOSS_LIMITS[kind] for gap in gaps)
-    print(json.dumps({"steps": len(gaps), "largest_gap": max(gaps), "limit": LOSS_LIMITS[kind], "good": good,
-                      "first": ours[0], "last": ours[-1], "last_peer": theirs[-1]}))
+def losses(kind, metrics, peer, narrow=None):
+    """narrow: those of the peer with a residual stream in bf16."""
+
+    def read(path):
+        rows = [json.loads(line) for line in open(path)]
+        return [row[key] for row in rows for key in ("train/loss", "loss") if key in row]
+
+    def largest_gap(ours, theirs):
+        if not ours or len(ours) != len(theirs):
+            raise SystemExit(f"device_table.py: {len(ours)} losses, but {len(theirs)} of the peer in {peer}")
+        gaps = [abs(a - b) / abs(b) for a, b in zip(ours, theirs)]
+        # Written so that a loss that is no number fails too.
+        return max(gaps) if all(gap >= 0 for gap in gaps) else float("nan")
+
+    ours, theirs = read(metrics), read(peer)
+    gap = largest_gap(ours, theirs)
+    told = {"steps": len(ours), "largest_gap": gap, "limit": LOSS_LIMITS[kind], "good": gap <= LOSS_LIMITS[kind],
+            "first": ours[0], "last": ours[-1], "last_peer": theirs[-1]}
+    if narrow:
+        told |= {"gap_of_narrow_peer": largest_gap(read(narrow), theirs), "gap_to_narrow_peer": largest_gap(ours, read(narrow))}
+    print(json.dumps(told))
 
 
 def median(rows, who, case, key):
@@ -81,12 +92,14 @@ def loss_table(rows):
     found = {row["case"]: row["result"] for row in rows if row["who"] == "losses"}
     if not found:
         return
-    print("\n| losses of the same weights and batches | steps | first | last | last, torch | largest gap | at most |")
-    print("|---|---|---|---|---|---|---|")
+    print("\n| losses of the same weights and batches | steps | first | last | last, torch | largest gap | at most "
+          "| torch's own gap with a stream in bf16 | ours to that |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for case, got in found.items():
         mark = "" if got["good"] else " (!)"
         print(f"| {case} | {got['steps']} | {got['first']:.4f} | {got['last']:.4f} | {got['last_peer']:.4f} "
-              f"| {got['largest_gap']:.1e}{mark} | {got['limit']:.0e} |")
+              f"| {got['largest_gap']:.1e}{mark} | {got['limit']:.0e} "
+              f"| {show(got.get('gap_of_narrow_peer'), '{:.1e}')} | {show(got.get('gap_to_narrow_peer'), '{:.1e}')} |")
 
 
 def table(path):
@@ -104,7 +117,7 @@ def table(path):
 def main():
     if sys.argv[1:2] == ["table"] and len(sys.argv) == 3:
         table(sys.argv[2])
-    elif sys.argv[1:2] == ["losses"] and len(sys.argv) == 5:
+    elif sys.argv[1:2] == ["losses"] and len(sys.argv) in (5, 6):
         losses(*sys.argv[2:])
     else:
         sys.exit(__doc__)
