@@ -61,6 +61,14 @@ struct Ring {
       tile_copy::make_barrier(empty(i), kReaders);
     }
   }
+  /// By the whole block, where it has no other barriers.
+  __device__ void start() const {
+    if (threadIdx.x == 0) {
+      make_barriers();
+      tile_copy::publish_barriers();
+    }
+    meet_cluster();
+  }
   /// By all lanes of a warp: it has read the slot.
   __device__ void release(int i) const {
     __syncwarp();

@@ -166,11 +166,7 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(2, 1, 1) weights
   extern __shared__ __align__(1024) unsigned char memory[];
   const unsigned base = tile_copy::shared_address(memory);
   const Slots ring{base, base + kBarriersAt};
-  if (threadIdx.x == 0) {
-    ring.make_barriers();
-    tile_copy::publish_barriers();
-  }
-  meet_cluster();
+  ring.start();
   const int warpgroup = wgmma::warpgroup_of_thread();
   if (warpgroup == 2) {
     wgmma::fewer_registers<kProducerRegisters>();
