@@ -7,6 +7,7 @@
 #include "norma/ops/loss_rows.h"
 #include "norma/ops/row_parts.h"
 #include "norma/tensor/plain.h"
+#include "norma/tensor/planning.h"
 
 namespace norma {
 
@@ -90,8 +91,10 @@ CrossEntropyResult head_loss(Var x, Var weight, Var targets, Var scale, HeadLoss
     const Index most = rows_at_a_time(spec, logits, dtype);
     const Scratch memory = tape.scratch({most, logits.cols()}, dtype);
     const Scratch share = tape.scratch(saves.scale ? scale.shape() : Shape{1}, wide(dtype));
-    for (Index first = 0; first < logits.rows(); first += most) {
-      const Index count = std::min(most, logits.rows() - first);
+    // A plan knows after two parts what all of them take.
+    const Index end = planning() ? std::min(logits.rows(), 2 * most) : logits.rows();
+    for (Index first = 0; first < end; first += most) {
+      const Index count = std::min(most, end - first);
       const RowProducts products{
           x.value().row_range(first, count), weight.value(), memory.tensor().row_range(0, count)};
       products.forward();
