@@ -62,8 +62,9 @@ constexpr std::array<Real, 2> normal_pair(RandomKey key, std::uint64_t position)
 }
 
 /// The standard normal at `index` of a stream.
-inline double normal_at(RandomKey key, std::uint64_t index) {
-  return normal_pair(key, index / 2)[index % 2];
+template <class Real = double>
+constexpr Real normal_at(RandomKey key, std::uint64_t index) {
+  return normal_pair<Real>(key, index / 2)[index % 2];
 }
 
 }  // namespace norma

@@ -49,8 +49,7 @@ constexpr double drawn(const UniformDraw<T>& a, Index i) {
 template <class Real>
 constexpr Real cut_normal(Real value, RandomKey key, Index at, double cut) {
   for (std::uint64_t again = 1; cut > 0 && (value > cut || value < -cut); ++again) {
-    const auto place = static_cast<std::uint64_t>(at);
-    value = normal_pair<Real>({key.seed + again, key.stream}, place / 2)[place % 2];
+    value = normal_at<Real>({key.seed + again, key.stream}, static_cast<std::uint64_t>(at));
   }
   return value;
 }

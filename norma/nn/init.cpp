@@ -1,6 +1,5 @@
 #include "norma/nn/init.h"
 
-#include <algorithm>
 #include <cmath>
 #include <string_view>
 

@@ -6,7 +6,9 @@
 #include "norma/autograd/tape.h"
 #include "norma/base/error.h"
 #include "norma/ops/linear.h"
+#include "norma/tensor/buffer.h"
 #include "norma/tensor/plain.h"
+#include "norma/tensor/planning.h"
 #include "tests/support/expect.h"
 #include "tests/support/values.h"
 
@@ -101,6 +103,25 @@ TEST_F(HeadLossTest, FewRowsAtATimeTakeLessMemory) {
     return tape.arena().touched();
   };
   EXPECT_LT(bytes(2) + 8 * kClasses * sizeof(double), bytes(kRows));
+}
+
+TEST(HeadLossPlan, HoldsAQuarterOfTheLogitsAndNoMoreThanAGibibyte) {
+  const PlanningScope planning;
+  const auto bytes = [](Index rows, Index classes) {
+    const OwnedTensor x({rows, 8}, DType::f32);
+    const OwnedTensor weight({classes, 8}, DType::f32);
+    const OwnedTensor targets({rows}, DType::i32);
+    Tape tape;
+    head_loss(
+        tape.constant(x.tensor), tape.constant(weight.tensor), tape.constant(targets.tensor), {});
+    return static_cast<double>(tape.arena().touched());
+  };
+  const double quarter = 4096.0 * 50304 * 4;
+  EXPECT_NEAR(bytes(16384, 50304), quarter, 0.005 * quarter);
+  // A GiB holds 5336 rows; 65,536 are best shared as sixteen times 4096.
+  EXPECT_NEAR(bytes(65536, 50304), quarter, 0.005 * quarter);
+  const double all = 100.0 * 50304 * 4;  // too little to be worth cutting
+  EXPECT_NEAR(bytes(100, 50304), all, 0.005 * all);
 }
 
 TEST_F(HeadLossTest, WrongInputsAreSentences) {

@@ -5,6 +5,7 @@
 
 #include "norma/kernels/activation_kind.h"
 #include "norma/kernels/cuda/pack.cuh"
+#include "norma/kernels/cuda/quick_math.cuh"
 
 namespace norma::kernels {
 
@@ -27,17 +28,9 @@ void with_activation(Activation kind, F&& f) {
 
 /// 1 / (1 + 2^bits), which is the sigmoid of −bits·ln 2.
 __device__ inline double opened(double bits) { return 1.0 / (1.0 + exp2(bits)); }
-// The hardware's own exponential and reciprocal, good to 1e-6. Where the exponential is infinite or
-// the reciprocal beyond the smallest number, the result is 0, and so it would be in bf16.
-__device__ inline float opened(float bits) {
-  float power = 0;
-  float open = 0;
-  asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(power) : "f"(bits));
-  asm("rcp.approx.ftz.f32 %0, %1;\n" : "=f"(open) : "f"(1.0f + power));
-  return open;
-}
-template <class C>
-inline constexpr C kMinusLog2E = static_cast<C>(-1.44269504088896340736);
+// Good to 1e-6. Where the exponential is infinite or the reciprocal beyond the smallest number, the
+// result is 0, and so it would be in bf16.
+__device__ inline float opened(float bits) { return quick_inverse(1.0f + quick_exp2(bits)); }
 
 /// Φ(x) and exp(−x²/2), which its slope is made of.
 template <class C>
@@ -82,7 +75,7 @@ __device__ inline Curve<C> activate(C x) {
     // (1 + tanh z) / 2 = σ(2z), with 2z = x·(kLinear + kCube·x²).
     constexpr C kLinear = static_cast<C>(1.5957691216057308);
     constexpr C kCube = static_cast<C>(0.07135481627159625);
-    constexpr C kBits = kMinusLog2E<C>;
+    constexpr C kBits = -std::numbers::log2e_v<C>;
     const C open = opened(x * (kBits * kLinear + kBits * kCube * (x * x)));
     // Beyond ±22 the sigmoid is 0 or 1 whatever x² is; the slope's 0 times something needs it
     // finite.
@@ -93,7 +86,7 @@ __device__ inline Curve<C> activate(C x) {
   } else if constexpr (kKind == Activation::relu2) {
     return {x < 0 ? C{0} : x * x, x > 0 ? 2 * x : C{0}};
   } else {
-    const C open = opened(kMinusLog2E<C> * x);
+    const C open = opened(-std::numbers::log2e_v<C> * x);
     return {x * open, open + x * open * (1 - open)};
   }
 }

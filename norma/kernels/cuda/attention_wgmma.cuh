@@ -7,6 +7,7 @@
 #pragma once
 
 #include "norma/kernels/cuda/attention_rows.cuh"
+#include "norma/kernels/cuda/quick_math.cuh"
 #include "norma/kernels/cuda/tile_copy.cuh"
 #include "norma/kernels/cuda/wgmma.cuh"
 
@@ -195,14 +196,6 @@ __device__ inline void add_product(float (&out)[kWidth / 2],
 #pragma unroll
   for (int k = 0; k < kSide / 16; ++k) multiply_add<true>(out, left[k], turned_step(block, k));
 }
-
-/// Two to the power of x; 0 for -inf. The error is 2^-22 of the value.
-__device__ inline float exp2_of(float x) {
-  float y = 0;
-  asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(y) : "f"(x));
-  return y;
-}
-inline constexpr float kLog2E = 1.4426950408889634f;
 
 /// Sets or adds the warpgroup's rows [0, count), each times the factor.
 template <int kWidth>

@@ -88,8 +88,8 @@ __device__ inline void keys_probabilities(const float (&s)[kSide / 2],
     const auto lse = *reinterpret_cast<const float2*>(numbers + column_of(n));
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      float low = exp2_of(fmaf(s[4 * n + 2 * r], scale, -lse.x));
-      float high = exp2_of(fmaf(s[4 * n + 2 * r + 1], scale, -lse.y));
+      float low = quick_exp2(fmaf(s[4 * n + 2 * r], scale, -lse.x));
+      float high = quick_exp2(fmaf(s[4 * n + 2 * r + 1], scale, -lse.y));
       if constexpr (kDiagonal) {
         if (column_of(n) < row_of(r)) low = 0;
         if (column_of(n) + 1 < row_of(r)) high = 0;

@@ -54,7 +54,7 @@ __device__ inline void queries_probabilities(const float (&s)[kSide / 2],
 #pragma unroll
   for (int i = 0; i < kSide / 2; ++i) {
     const int r = i / 2 % 2;
-    p[i] = exp2_of(fmaf(s[i], scale, -lse[r]));
+    p[i] = quick_exp2(fmaf(s[i], scale, -lse[r]));
     if constexpr (kMasked) {
       if (column_of(i / 4) + i % 2 >= end[r]) p[i] = 0;
     }

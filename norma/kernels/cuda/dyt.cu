@@ -1,5 +1,6 @@
 #include "norma/kernels/cuda/activation_math.cuh"
 #include "norma/kernels/cuda/elementwise.cuh"
+#include "norma/kernels/cuda/quick_math.cuh"
 #include "norma/kernels/dyt.h"
 
 namespace norma::kernels {
@@ -20,18 +21,6 @@ __device__ inline Squashed<C> squashed(C u) {
   } else {
     return {erf(u), static_cast<C>(1.1283791670955126) * exp(-u * u)};
   }
-}
-
-// One instruction each, good to 2e-7; without .ftz there are four more for numbers below 2^-126.
-__device__ inline float quick_exp2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-__device__ inline float quick_inverse(float x) {
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
 }
 
 // Beside bf16: values good to 1e-6, one exp for value and slope, no branch. Where the functions are

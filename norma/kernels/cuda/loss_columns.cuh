@@ -7,8 +7,8 @@
 
 namespace norma::kernels {
 
-inline constexpr double kBitsPerNat = 1.4426950408889634;
-inline constexpr float kNatsPerBit = 0.6931471805599453f;
+inline constexpr double kBitsPerNat = std::numbers::log2e;
+inline constexpr float kNatsPerBit = std::numbers::ln2_v<float>;
 
 /// From here on the last bit of z is worth 1/2 or more. Then all z are taken as they are rounded:
 /// else the largest could lie far beside itself, and 2^z would overflow or vanish.

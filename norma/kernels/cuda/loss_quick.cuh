@@ -5,6 +5,7 @@
 
 #include "norma/kernels/cross_entropy.h"
 #include "norma/kernels/cuda/pack.cuh"
+#include "norma/kernels/cuda/quick_math.cuh"
 
 namespace norma::kernels {
 
@@ -14,13 +15,7 @@ using QuickLoss = CrossEntropyLoss<Bf16>;
 bool run_plain(const QuickLoss& a);   // without a scale per class
 bool run_scaled(const QuickLoss& a);  // with one
 
-/// 2^x, 0 below 2^-126: exp2f takes four instructions more to get those right.
-__device__ inline float quick_exp2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-__device__ inline float quick_exp(float x) { return quick_exp2(1.4426950408889634f * x); }
+__device__ inline float quick_exp(float x) { return quick_exp2(kLog2E * x); }
 
 /// Of some of a row's classes. No initializers: it lies in shared memory.
 struct Part {

@@ -18,10 +18,6 @@
 
 namespace norma::kernels::products {
 
-// A block's part of a tile; a cluster has twice the rows.
-inline constexpr int kWideRows = 2 * kSide;
-inline constexpr int kWideColumns = 4 * kSide;
-
 /// Who does what. Depths are counted in blocks of 64.
 struct Deal {
   int clusters;
@@ -41,8 +37,8 @@ inline int ceil_of(int a, int b) { return (a + b - 1) / b; }
 inline constexpr int kPartCost = 6;
 
 inline Deal deal_of(const Shape& s, int clusters) {
-  const int across = ceil_of(s.columns, kWideColumns);
-  const int tiles = across * ceil_of(s.rows, 2 * kWideRows);
+  const int across = ceil_of(s.columns, kTileColumns);
+  const int tiles = across * ceil_of(s.rows, 2 * kTileRows);
   Deal d{.clusters = clusters,
          .across = across,
          .blocks = ceil_of(s.depth, kSide),

@@ -20,19 +20,15 @@ namespace {
 
 using wgmma::kStripBytes;
 
-constexpr int kThreads = 3 * kWarpgroup;
-constexpr int kFinishers = 3;  // warps; the sender's comes after them
-constexpr int kTileRows = 2 * kSide;
-constexpr int kHalfColumns = 2 * kSide;  // of u, and of g
+constexpr int kFinishers = 3;                   // warps; the sender's comes after them
+constexpr int kHalfColumns = kTileColumns / 2;  // of u, and of g
 constexpr int kDeep = 32;
-constexpr int kStages = 6;
 constexpr int kSlotBytes = 6 * kStripBytes;
+using Slots = Ring<6, kSlotBytes>;
 constexpr int kHalfBytes = 4 * kSquareBytes;
-constexpr int kTileAt = kStages * kSlotBytes;
-constexpr int kBarriersAt = kTileAt + 2 * kHalfBytes;
-// The warps of two warpgroups of both blocks read a slot.
-using Slots = Ring<kStages, kSlotBytes, 4 * kWarpgroup / 32>;
+constexpr int kBarriersAt = Slots::kBytes + 2 * kHalfBytes;
 constexpr int kBytes = kBarriersAt + 8 * (Slots::kBarriers + 4);
+using GatedTiles = Tiles<kHalfColumns, kDeep>;
 
 struct Arg {
   Rows<Bf16> u;
@@ -53,7 +49,7 @@ struct Layout {
   }
   __device__ Slots slots() const { return {at(0), at(kBarriersAt)}; }
   /// A warpgroup's half of a tile: 64 rows in two squares of u and two of g.
-  __device__ unsigned char* half(int i) const { return memory + kTileAt + i * kHalfBytes; }
+  __device__ unsigned char* half(int i) const { return memory + Slots::kBytes + i * kHalfBytes; }
   /// Whether a half is there, and whether it was read.
   __device__ unsigned full(int half) const {
     return at(kBarriersAt + 8 * (Slots::kBarriers + half));
@@ -73,29 +69,13 @@ struct Layout {
   }
 };
 
-/// The tiles of a cluster, one after the other; columns first, so that the rows of x stay near.
-struct Tiles {
-  int across;
-  int total;
-  int blocks;  // of kDeep
-  __device__ static Tiles of(const Shape& s) {
-    const int across = (s.columns + kHalfColumns - 1) / kHalfColumns;
-    const int down = (s.rows + 2 * kTileRows - 1) / (2 * kTileRows);
-    return {across, across * down, (s.depth + kDeep - 1) / kDeep};
-  }
-  __device__ int row(int tile) const {
-    return (tile / across * 2 + static_cast<int>(rank_in_cluster())) * kTileRows;
-  }
-  __device__ int column(int tile) const { return tile % across * kHalfColumns; }
-};
-
 /// By one thread: sends for the factors of all tiles. One block of the cluster brings rows of up
 /// that make u, the other those that make g.
 __device__ inline void send(const Maps& maps, const Shape& s, const Layout& at) {
   const auto rank = static_cast<int>(rank_in_cluster());
-  const Tiles tiles = Tiles::of(s);
+  const GatedTiles tiles = GatedTiles::of(s);
   const Slots ring = at.slots();
-  Place<kStages> place;
+  Place<Slots::kStages> place;
   for (int t = cluster_of_block(); t < tiles.total; t += clusters_of_grid()) {
     for (int b = 0; b < tiles.blocks; ++b, place.next()) {
       tile_copy::wait(ring.empty(place.stage), place.phase ^ 1U);
@@ -114,10 +94,10 @@ __device__ inline void send(const Maps& maps, const Shape& s, const Layout& at) 
 }
 
 __device__ inline void multiply(const Shape& s, const Layout& at, int warpgroup) {
-  const Tiles tiles = Tiles::of(s);
+  const GatedTiles tiles = GatedTiles::of(s);
   const Slots ring = at.slots();
   const unsigned to = tile_copy::shared_address(at.half(warpgroup));
-  Place<kStages> place;
+  Place<Slots::kStages> place;
   unsigned phase = 0;
   float d[kHalfColumns];
   for (int t = cluster_of_block(); t < tiles.total; t += clusters_of_grid(), phase ^= 1U) {
@@ -185,7 +165,7 @@ template <Activation kAct>
 __device__ inline void finish(const Shape& s, const Arg& arg, const Layout& at) {
   constexpr int kAtOnce = 4;  // rows, so that their reads do not wait for each other
   constexpr int kStep = 2 * kFinishers;
-  const Tiles tiles = Tiles::of(s);
+  const GatedTiles tiles = GatedTiles::of(s);
   unsigned phase = 0;
   for (int t = cluster_of_block(); t < tiles.total; t += clusters_of_grid(), phase ^= 1U) {
     const int column = tiles.column(t) + 8 * chunk();

@@ -15,6 +15,14 @@ using wgmma::kSquareBytes;
 using wgmma::kWarpgroup;
 
 inline constexpr unsigned kSquare = kSquareBytes;  // as a step between addresses
+inline constexpr int kThreads = 3 * kWarpgroup;
+// A block's part of a tile; a cluster has twice the rows.
+inline constexpr int kTileRows = 2 * kSide;
+inline constexpr int kTileColumns = 4 * kSide;
+// Where one warpgroup does nothing but send, as in attention_wgmma.cuh: together not more than the
+// block began with.
+inline constexpr int kProducerRegisters = 40;
+inline constexpr int kConsumerRegisters = 232;
 
 struct Maps {
   CUtensorMap a;
@@ -43,20 +51,23 @@ __device__ inline unsigned rank_in_cluster() {
 __device__ inline int cluster_of_block() { return static_cast<int>(blockIdx.x) / 2; }
 __device__ inline int clusters_of_grid() { return static_cast<int>(gridDim.x) / 2; }
 
-/// Slots from `base` on and their barriers. A slot is free when kReaders warps of both blocks have
-/// read it.
-template <int kStages, int kSlotBytes, int kReaders>
+/// Slots from `base` on and their barriers.
+template <int kSlots, int kSlotBytes>
 struct Ring {
-  static constexpr int kBarriers = 2 * kStages;
+  static constexpr int kStages = kSlots;
+  static constexpr int kBytes = kSlots * kSlotBytes;
+  static constexpr int kBarriers = 2 * kSlots;
+  // Arrivals that free a slot: the warps of two warpgroups of both blocks.
+  static constexpr int kReaders = 4 * kWarpgroup / 32;
   unsigned base;
   unsigned barriers;
 
   __device__ unsigned slot(int i) const { return base + static_cast<unsigned>(i * kSlotBytes); }
   __device__ unsigned full(int i) const { return barriers + static_cast<unsigned>(8 * i); }
-  __device__ unsigned empty(int i) const { return full(kStages + i); }
+  __device__ unsigned empty(int i) const { return full(kSlots + i); }
   /// By one thread, before it publishes them.
   __device__ void make_barriers() const {
-    for (int i = 0; i < kStages; ++i) {
+    for (int i = 0; i < kSlots; ++i) {
       tile_copy::make_barrier(full(i), 1);
       tile_copy::make_barrier(empty(i), kReaders);
     }
@@ -79,6 +90,27 @@ struct Ring {
     tile_copy::arrive_at<4>(empty(i), 0);
     tile_copy::arrive_at<4>(empty(i), 1);
   }
+};
+
+/// Two squares of A and four of B, for 64 of the depth.
+inline constexpr int kSixSquares = 6 * kSquareBytes;
+using SquareSlots = Ring<4, kSixSquares>;
+
+/// The tiles of a cluster, one after the other; columns first, so that the rows of A stay near.
+template <int kColumns, int kDeep>
+struct Tiles {
+  int across;
+  int total;
+  int blocks;  // of kDeep
+  __device__ static Tiles of(const Shape& s) {
+    const int across = (s.columns + kColumns - 1) / kColumns;
+    const int down = (s.rows + 2 * kTileRows - 1) / (2 * kTileRows);
+    return {across, across * down, (s.depth + kDeep - 1) / kDeep};
+  }
+  __device__ int row(int tile) const {
+    return (tile / across * 2 + static_cast<int>(rank_in_cluster())) * kTileRows;
+  }
+  __device__ int column(int tile) const { return tile % across * kColumns; }
 };
 
 /// Whether these numbers fit, and a map of each matrix is there.

@@ -21,21 +21,12 @@
 
 namespace norma::kernels::products {
 
-inline constexpr int kThreads = 3 * kWarpgroup;
-inline constexpr int kTileRows = 2 * kSide;
-inline constexpr int kTileColumns = 4 * kSide;
-inline constexpr int kStages = 4;
-inline constexpr int kSlotBytes = 6 * kSquareBytes;
-inline constexpr int kPartBytes = kSlotBytes / 2;   // a warpgroup's squares of a slot
+using Slots = SquareSlots;
+inline constexpr int kPartBytes = kSixSquares / 2;  // a warpgroup's squares of a slot
 inline constexpr int kOwnBytes = 2 * kSquareBytes;  // a warpgroup's beside the ring
-inline constexpr int kOwnAt = kStages * kSlotBytes;
-inline constexpr int kBarriersAt = kOwnAt + 2 * kOwnBytes;
-// The warps of two warpgroups of both blocks read a slot.
-using Slots = Ring<kStages, kSlotBytes, 4 * kWarpgroup / 32>;
+inline constexpr int kBarriersAt = Slots::kBytes + 2 * kOwnBytes;
 inline constexpr int kBytes = kBarriersAt + 8 * Slots::kBarriers;
-// As in attention_wgmma.cuh: together not more than the block began with.
-inline constexpr int kProducerRegisters = 40;
-inline constexpr int kConsumerRegisters = 232;
+using WholeTiles = Tiles<kTileColumns, kSide>;
 
 /// A warpgroup's part of a tile and of shared memory.
 struct Spot {
@@ -49,34 +40,19 @@ struct Spot {
 __device__ inline unsigned square_of(const unsigned char* own, int i) {
   return tile_copy::shared_address(own) + static_cast<unsigned>(i) * kSquare;
 }
-/// The tiles of a cluster, one after the other; columns first, so that the rows of A stay near.
-struct Tiles {
-  int across;
-  int total;
-  int blocks;  // of 64 in the depth
-  __device__ static Tiles of(const Shape& s) {
-    const int across = (s.columns + kTileColumns - 1) / kTileColumns;
-    const int down = (s.rows + 2 * kTileRows - 1) / (2 * kTileRows);
-    return {across, across * down, (s.depth + kSide - 1) / kSide};
-  }
-  __device__ int row(int tile, unsigned rank) const {
-    return (tile / across * 2 + static_cast<int>(rank)) * kTileRows;
-  }
-};
-
 template <class Finish>
 __device__ inline void produce(const Maps& maps, const Shape& s, const Slots& ring) {
   const unsigned rank = rank_in_cluster();
-  const Tiles tiles = Tiles::of(s);
-  Place<kStages> place;
+  const WholeTiles tiles = WholeTiles::of(s);
+  Place<Slots::kStages> place;
   for (int t = cluster_of_block(); t < tiles.total; t += clusters_of_grid()) {
     const int tile = t % tiles.across;
-    const int row = tiles.row(t, rank);
+    const int row = tiles.row(t);
     for (int b = 0; b < tiles.blocks; ++b, place.next()) {
       tile_copy::wait(ring.empty(place.stage), place.phase ^ 1U);
       const unsigned full = ring.full(place.stage);
       const unsigned to = ring.slot(place.stage);
-      tile_copy::arrive_expecting(full, kSlotBytes);
+      tile_copy::arrive_expecting(full, kSixSquares);
       tile_copy::copy_box(to, &maps.a, b * kSide, row, 0, full);
       const unsigned half = to + (2 + 2 * rank) * kSquare;
       const int column = tile * kTileColumns + static_cast<int>(rank) * kTileColumns / 2;
@@ -102,17 +78,16 @@ __device__ inline void consume(const Maps& maps,
                                const Slots& ring,
                                unsigned char* memory,
                                int warpgroup) {
-  const unsigned rank = rank_in_cluster();
-  const Tiles tiles = Tiles::of(s);
+  const WholeTiles tiles = WholeTiles::of(s);
   const bool leader = threadIdx.x % kWarpgroup == 0;
-  Place<kStages> place;
+  Place<Slots::kStages> place;
   int storing = -1;  // the slot of the last round, until its stores have read it
   float d[kTileColumns / 2];
   for (int t = cluster_of_block(); t < tiles.total; t += clusters_of_grid()) {
     Spot spot{.slot = 0,
-              .own = memory + kOwnAt + warpgroup * kOwnBytes,
-              .row = tiles.row(t, rank) + warpgroup * kSide,
-              .column = t % tiles.across * kTileColumns};
+              .own = memory + Slots::kBytes + warpgroup * kOwnBytes,
+              .row = tiles.row(t) + warpgroup * kSide,
+              .column = tiles.column(t)};
     Finish::begin(spot.own, spot.column, s, arg);
     int before = -1;
     for (int b = 0; b < tiles.blocks; ++b, place.next()) {

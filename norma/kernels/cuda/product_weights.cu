@@ -18,16 +18,8 @@ namespace products {
 
 namespace {
 
-constexpr int kThreads = 3 * kWarpgroup;
-// As in attention_wgmma.cuh: together not more than the block began with.
-constexpr int kProducerRegisters = 40;
-constexpr int kConsumerRegisters = 232;
-constexpr int kStages = 4;
-constexpr int kSlotBytes = 6 * kSquareBytes;
-// The warps of two warpgroups of both blocks read a slot.
-using Slots = Ring<kStages, kSlotBytes, 4 * kWarpgroup / 32>;
-constexpr int kBarriersAt = kStages * kSlotBytes;
-constexpr int kBytes = kBarriersAt + 8 * Slots::kBarriers;
+using Slots = SquareSlots;
+constexpr int kBytes = Slots::kBytes + 8 * Slots::kBarriers;
 
 struct Result {
   float* data;
@@ -70,7 +62,7 @@ __device__ inline void put(const Result& c, int row, int column, const float4 (&
 
 // A part holds, for each of the four warpgroups of a cluster and each eight columns, four numbers
 // of each thread.
-constexpr int kEights = kWideColumns / 8;
+constexpr int kEights = kTileColumns / 8;
 constexpr Index kPartFours = Index{4} * kEights * kWarpgroup;
 constexpr std::size_t kBytesOfPart = kPartFours * sizeof(float4);
 
@@ -83,22 +75,22 @@ __device__ inline int row_of_quarter(const Deal& d, int tile, int quarter) {
   return (tile / d.across * 4 + quarter) * kSide;
 }
 __device__ inline int column_of_tile(const Deal& d, int tile) {
-  return tile % d.across * kWideColumns;
+  return tile % d.across * kTileColumns;
 }
 
 __device__ inline void bring(const Maps& maps, const Deal& deal, const Slots& ring) {
   const auto rank = static_cast<int>(rank_in_cluster());
-  Place<kStages> place;
+  Place<Slots::kStages> place;
   for (int i = 0; i < turns(deal); ++i) {
     const Turn turn = turn_of(deal, cluster_of_block(), i);
     const int row = row_of_quarter(deal, turn.tile, 2 * rank);
-    const int column = column_of_tile(deal, turn.tile) + rank * kWideColumns / 2;
+    const int column = column_of_tile(deal, turn.tile) + rank * kTileColumns / 2;
     for (int b = turn.first; b < turn.end; ++b, place.next()) {
       tile_copy::wait(ring.empty(place.stage), place.phase ^ 1U);
       const unsigned full = ring.full(place.stage);
       const unsigned left = ring.slot(place.stage);
       const unsigned right = left + static_cast<unsigned>(2 + 2 * rank) * kSquare;
-      tile_copy::arrive_expecting(full, kSlotBytes);
+      tile_copy::arrive_expecting(full, kSixSquares);
       for (int q = 0; q < 2; ++q) {
         const unsigned next = static_cast<unsigned>(q) * kSquare;
         tile_copy::copy_box(left + next, &maps.a, row + q * kSide, b * kSide, 0, full);
@@ -111,8 +103,8 @@ __device__ inline void bring(const Maps& maps, const Deal& deal, const Slots& ri
 __device__ inline void work(
     const Deal& deal, const Result& c, float4* workspace, const Slots& ring, int warpgroup) {
   const int quarter = 2 * static_cast<int>(rank_in_cluster()) + warpgroup;
-  Place<kStages> place;
-  float d[kWideColumns / 2];
+  Place<Slots::kStages> place;
+  float d[kTileColumns / 2];
   for (int i = 0; i < turns(deal); ++i) {
     const Turn turn = turn_of(deal, cluster_of_block(), i);
     if (turn.first == turn.end) continue;
@@ -165,7 +157,7 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(2, 1, 1) weights
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char memory[];
   const unsigned base = tile_copy::shared_address(memory);
-  const Slots ring{base, base + kBarriersAt};
+  const Slots ring{base, base + Slots::kBytes};
   ring.start();
   const int warpgroup = wgmma::warpgroup_of_thread();
   if (warpgroup == 2) {
