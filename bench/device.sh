@@ -12,19 +12,21 @@ Usage: bench/device.sh VERB [CASE...]
   train [CASE...]      steps of Norma and of its peer, taking turns
   peers [CASE...]      steps of the peers alone
   losses [CASE...]     50 steps of both from the same weights and batches
+  gradients [CASE...]  one batch's gradients of both from the same weights, parameter by parameter
   breakdown [CASE...]  what the time of a step of Norma goes into, with the card's clock and power
   table                what was measured so far
-  all                  check, kernels, train, losses, and the peers that Norma has no model for yet
+  all                  check, kernels, train, losses, gradients, and the peers that Norma has no model for yet
 
 A CASE is a name of `norma bench train`, with an optimizer behind it where it is not AdamW: dnt-124m:msgdw. Without any:
 gpt2-124m dnt-124m dnt-124m:msgdw ngpt-0.5b prerms-0.5b ngpt-0.5b-8k gpt2-774m. The peers are also vit-l16 and vit-b16.
-train, peers and losses end with the table. What fails is told and left out, and the exit status is 1.
+Gradients, without any: gpt2-124m dnt-124m gpt2-774m; there are none of nGPT.
+train, peers, losses and gradients end with the table. What fails is told and left out, and the exit status is 1.
 
 Environment:
   NORMA        the program (bin/norma of a bundle, build/bundle/bin/norma, build/cuda/bin/norma)
   PEER_PYTHON  a Python with torch (python3)
-  PEER_ARGS    more for every peer, e.g. "--attention cudnn --stream bf16"
-  DEVICE       cuda; cpu compares losses of the cases tiny-gpt2, tiny-dnt, tiny-prerms and tiny-ngpt in f32
+  PEER_ARGS    more for every peer that takes steps, e.g. "--attention cudnn --stream bf16"
+  DEVICE       cuda; cpu compares losses and gradients of the cases tiny-gpt2, tiny-dnt, tiny-prerms and tiny-ngpt in f32
   STEPS        timed steps (20; 12 of a breakdown)
   ROUNDS       how often Norma and the peer take turns; medians count (1)
   LIMIT        seconds that one program may take (240)
@@ -111,6 +113,49 @@ compare_losses() {
   rm -rf "$folder"
 }
 
+# One step of plain SGD at a rate so high that the gradient can be read off the weights.
+step_by_gradient() {
+  local folder=$1 kind=$2 batch=()
+  # Sixteen sequences, so that f32 fits as well; on a CPU the few of the case.
+  [[ $device == cpu ]] || batch=(train.batch=16)
+  limited "$norma" train "$folder/step.toml" data.path="$folder/peer/data" train.init_from="$folder/start" train.steps=1 \
+    optim.name=sgdw optim.lr=1000 optim.momentum=0 optim.weight_decay=0 optim.clip_bound=0 schedule.warmup=0 \
+    "${batch[@]}" train.device="$device" train.precision="$kind" --out "$folder/$kind" >"$folder/$kind.txt" 2>&1
+}
+
+# Weights of the peer go to Norma, which trains them a little: fifteen steps with a quick warm-up, so that gains are no longer one
+# and the loss has begun to fall. From there both take the gradients of one batch.
+compare_gradients() {
+  local name=$1 folder=$work/gradients narrow=() out
+  [[ $precision == f32 ]] || narrow=(--bf16 "$folder/bf16")
+  if [[ $name == *ngpt* ]]; then
+    failed "gradients of $name: nGPT's weights return to the sphere after a step and do not tell their gradient"
+    return
+  fi
+  note "gradients of $name"
+  rm -rf "$folder"
+  if limited "$python" "$peer" --case "${name%%:*}" --optimizer "$(optimizer_of "$name")" --device "$device" \
+    --steps 15 --export "$folder/peer" &&
+    limited "$norma" import "$folder/peer" --out "$folder/import" >/dev/null 2>"$folder/import.txt" &&
+    limited "$norma" train "$folder/peer/recipe.toml" data.path="$folder/peer/data" train.init_from="$folder/import" \
+      schedule.warmup=10 train.device="$device" train.precision="$precision" --out "$folder/start" >"$folder/start.txt" 2>&1 &&
+    # Norma refuses settings that SGD does not use.
+    { grep -v '^beta' "$folder/peer/recipe.toml" >"$folder/step.toml"; } &&
+    step_by_gradient "$folder" f32 && { [[ $precision == f32 ]] || step_by_gradient "$folder" bf16; } &&
+    limited "$python" "$root/bench/peers/gradients.py" --start "$folder/start" --f32 "$folder/f32" "${narrow[@]}" \
+      --data "$folder/peer/data" --device "$device" >"$folder/told.txt"; then
+    echo "$name"
+    head -n -1 "$folder/told.txt"
+    out=$(tail -n 1 "$folder/told.txt")
+    record gradients "$name" "$out"
+    [[ $out == *'"good": true'* ]] || failed "gradients of $name are further apart than the limit"
+  else
+    tail -n 3 "$folder"/*.txt >&2 || true
+    failed "gradients of $name"
+  fi
+  rm -rf "$folder"
+}
+
 # Sets tracer to the library that traces: a ready one, or one made from what CUDA has here.
 find_tracer() {
   local cuda includes=() folders=() file folder
@@ -181,20 +226,24 @@ run_breakdown() {
   for name in "$@"; do break_down "$name"; done
 }
 run_losses() { for name in "$@"; do compare_losses "$name"; done; }
+run_gradients() { for name in "$@"; do compare_gradients "$name"; done; }
 run_table() { [[ ! -s $results ]] || python3 "$root/bench/device_table.py" table "$results"; }
 
 (($#)) || { usage >&2 && exit 2; }
 verb=$1 && shift
-cases=("$@")
+cases=("$@") gradient_cases=("$@")
 ((${#cases[@]})) || cases=(gpt2-124m dnt-124m dnt-124m:msgdw ngpt-0.5b prerms-0.5b ngpt-0.5b-8k gpt2-774m)
+((${#gradient_cases[@]})) || gradient_cases=(gpt2-124m dnt-124m gpt2-774m)
 case $verb in
   -h | --help) usage ;;
   check | kernels) "run_$verb" ;;
   table) run_table ;;
   breakdown) run_breakdown "${cases[@]}" ;;
   train | peers | losses) "run_$verb" "${cases[@]}" && run_table ;;
+  gradients) run_gradients "${gradient_cases[@]}" && run_table ;;
   all)
-    run_check && run_kernels && run_train "${cases[@]}" && run_losses "${cases[@]}" && run_peers vit-l16 vit-b16
+    run_check && run_kernels && run_train "${cases[@]}" && run_losses "${cases[@]}"
+    run_gradients "${gradient_cases[@]}" && run_peers vit-l16 vit-b16
     run_table
     ;;
   *) echo "device.sh: no verb $verb" >&2 && usage >&2 && exit 2 ;;

@@ -60,10 +60,10 @@ def ratio(a, b):
     return a / b if a and b else None
 
 
-def judged(value, bound, at_least):
-    """A ratio with a mark where it was asked for more."""
+def judged(value, bound, at_least, form="{:.2f}"):
+    """A figure with a mark where it was asked for more."""
     good = value is None or bound is None or (value >= bound if at_least else value <= bound)
-    return show(value) + ("" if good else " (!)")
+    return show(value, form) + ("" if good else " (!)")
 
 
 def speed_table(rows):
@@ -102,16 +102,34 @@ def loss_table(rows):
               f"| {show(got.get('gap_of_narrow_peer'), '{:.1e}')} | {show(got.get('gap_to_narrow_peer'), '{:.1e}')} |")
 
 
+def gradient_table(rows):
+    found = {row["case"]: row["result"] for row in rows if row["who"] == "gradients"}
+    if not found:
+        return
+    print("\n| gradients of the same weights and batch: errors against torch in f32 | Norma f32 | largest of a kind | at most "
+          "| Norma bf16 | torch bf16 | torch, stream in bf16 | ratio | at most | largest of a kind | at most |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    for case, got in found.items():
+        errors, limits = got["errors"], got["limits"]
+        of_all = [show(errors.get(who), "{:.1e}") for who in ("Norma f32", "Norma bf16", "torch bf16", "torch narrow")]
+        print(f"| {case} | {of_all[0]} | {judged(got['f32_largest'], limits['f32'], False, '{:.1e}')} {got['f32_kind']} "
+              f"| {limits['f32']:.0e} | {' | '.join(of_all[1:])} "
+              f"| {judged(got.get('bf16_ratio'), limits['bf16'], False)} | {show(limits['bf16'])} "
+              f"| {judged(got.get('bf16_largest'), limits['bf16_kind'], False)} {got.get('bf16_kind', '')} "
+              f"| {show(limits['bf16_kind'])} |")
+
+
 def table(path):
     rows = [json.loads(line) for line in open(path)]
     torch = [row["result"] for row in rows if row["who"] == "torch"]
     if torch:
         set_up = {f"torch {r['torch']}, stream {r['stream']}, attention {r['attention']}" for r in torch}
         print(f"Peers: {'; '.join(sorted(set_up))}. Memory beyond the bare context, by cudaMemGetInfo.\n")
-    if any(row["who"] != "losses" for row in rows):
+    if any(row["who"] in ("norma", "torch") for row in rows):
         speed_table(rows)
         step_lines(rows)
     loss_table(rows)
+    gradient_table(rows)
 
 
 def main():

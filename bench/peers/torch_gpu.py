@@ -29,10 +29,12 @@ import norma_files  # noqa: E402
 import norma_weights  # noqa: E402
 from gpu_step import Clock, Stepper, lr_at, used_bytes  # noqa: E402
 
-GPT2 = dict(scheme="pre-ln", ffn="gelu_tanh", vocab=50304, context=1024, lr=6e-4, decay=0.1)
+# `warmup`: steps of the linear warm-up to lr. Losses are compared over the first 50 of GPT-2's 200: with a warm-up of ten
+# steps rounding alone, a residual stream in bf16, moves torch's own losses by three percent.
+GPT2 = dict(scheme="pre-ln", ffn="gelu_tanh", vocab=50304, context=1024, lr=6e-4, warmup=200, decay=0.1)
 SMALL = dict(layers=12, heads=12, width=768, batch=64)
-HALF = dict(layers=24, heads=16, width=1024, batch=16, ffn="swiglu", vocab=50304, context=1024, lr=15e-4)
-TINY = dict(layers=2, heads=2, width=32, context=16, vocab=64, batch=4, lr=3e-3, decay=0.1)
+HALF = dict(layers=24, heads=16, width=1024, batch=16, ffn="swiglu", vocab=50304, context=1024, lr=15e-4, warmup=10)
+TINY = dict(layers=2, heads=2, width=32, context=16, vocab=64, batch=4, lr=3e-3, warmup=10, decay=0.1)
 CASES = {
     "gpt2-124m": GPT2 | SMALL,
     "dnt-124m": GPT2 | SMALL | dict(scheme="dnt-s5"),
@@ -60,7 +62,7 @@ def recipe_of(case, optimizer, steps):
         "model": {key: case[key] for key in ("layers", "heads", "width", "context", "vocab", "ffn")},
         "scheme": {"base": case["scheme"]},
         "optim": (adam if optimizer == "adamw" else momentum) | {"clip_bound": 1.0},
-        "schedule": {"name": "constant", "warmup": steps // 5},
+        "schedule": {"name": "constant", "warmup": case["warmup"]},
         "train": {"steps": steps, "batch": case["batch"], "seed": 1, "log_every": 1, "eval_tokens": case["context"]},
     }
 
