@@ -12,6 +12,7 @@
 #include "norma/base/types.h"
 #include "norma/kernels/exec.h"
 #include "norma/kernels/host_device.h"
+#include "norma/kernels/together.h"
 
 namespace norma::kernels {
 
@@ -133,9 +134,10 @@ void run(Ref, const ElementStep<T, Rule>& a);
 /// thread count.
 template <class Rule>
 void run(Cpu, const ElementStep<float, Rule>& a);
-/// In f32; rows are normalized in the same pass, kept columns cost a second one.
+/// In f32; rows are normalized in the same pass, kept columns cost a second one. Each step has the
+/// bits that it has alone.
 template <class T, class Rule>
-void run(Cuda, const ElementStep<T, Rule>& a);
+void run(Cuda, const Together<ElementStep<T, Rule>>& all);
 
 /// partials[p] = number of elements of piece p (of kNormPiece) whose coming step agrees in sign
 /// with the gradient: s·g > 0. Changes nothing.

@@ -93,7 +93,7 @@ template <class T>
 void run(Ref, const SphereAdam<T>& a);
 void run(Cpu, const SphereAdam<float>& a);
 template <class T>
-void run(Cuda, const SphereAdam<T>& a);
+void run(Cuda, const Together<SphereAdam<T>>& all);
 
 /// ν_k = β2·ν_k + (1−β2)·mean(o_k²);  o_k /= √max(ν_k, 1e-10).
 template <class T>

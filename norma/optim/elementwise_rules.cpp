@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "norma/kernels/sum_work.h"
@@ -45,9 +46,9 @@ class SgdStep : public ElementRule {
                                    .caution = spec_.caution,
                                    .caution_factor = 1});
   }
-  void step(const Place& place) const override {
-    if (spec_.caution) find_caution_factor(place);
-    run<kernels::SgdRule>(place);
+  void step(std::span<const Place> places) const override {
+    if (spec_.caution) std::ranges::for_each(places, find_caution_factor);
+    run<kernels::SgdRule>(places);
   }
 
  private:
@@ -110,12 +111,12 @@ class AdamStep : public ElementRule {
       store_numbers(numbers, rule);
     }
   }
-  void step(const Place& place) const override {
-    if (tangent(*place.span)) project(place);
+  void step(std::span<const Place> places) const override {
+    if (tangent(*places.front().span)) std::ranges::for_each(places, project);
     if (gated()) {
-      run<kernels::GatedAdamRule>(place);
+      run<kernels::GatedAdamRule>(places);
     } else {
-      run<AdamRule>(place);
+      run<AdamRule>(places);
     }
   }
 
@@ -152,7 +153,7 @@ class LionStep : public ElementRule {
                                     .beta1 = spec_.beta1,
                                     .beta2 = spec_.beta2});
   }
-  void step(const Place& place) const override { run<kernels::LionRule>(place); }
+  void step(std::span<const Place> places) const override { run<kernels::LionRule>(places); }
 
  private:
   OptimSpec spec_;
@@ -173,7 +174,7 @@ class AdagradStep : public ElementRule {
                              .coupled = decay_of(spec_, span),
                              .eps = spec_.eps});
   }
-  void step(const Place& place) const override { run<kernels::AdagradRule>(place); }
+  void step(std::span<const Place> places) const override { run<kernels::AdagradRule>(places); }
 
  private:
   OptimSpec spec_;
@@ -196,7 +197,7 @@ class RmspropStep : public ElementRule {
                                        .momentum = spec_.momentum,
                                        .eps = spec_.eps});
   }
-  void step(const Place& place) const override { run<kernels::RmspropRule>(place); }
+  void step(std::span<const Place> places) const override { run<kernels::RmspropRule>(places); }
 
  private:
   OptimSpec spec_;
@@ -217,7 +218,7 @@ class SignStep : public ElementRule {
                                     .decay = pass.lr * decay_of(spec_, span),
                                     .momentum = spec_.momentum});
   }
-  void step(const Place& place) const override { run<kernels::SignRule>(place); }
+  void step(std::span<const Place> places) const override { run<kernels::SignRule>(places); }
 
  private:
   OptimSpec spec_;

@@ -30,9 +30,11 @@ class LarsStep : public ElementRule {
                                    .caution = false,
                                    .caution_factor = 1});
   }
-  void step(const Place& place) const override {
-    if (place.span->rank >= 2) trust(place);
-    run<kernels::SgdRule>(place);
+  void step(std::span<const Place> places) const override {
+    for (const Place& place : places) {
+      if (place.span->rank >= 2) trust(place);
+    }
+    run<kernels::SgdRule>(places);
   }
 
  private:

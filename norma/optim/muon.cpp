@@ -43,6 +43,11 @@ class DirectionRule : public StepRule {
   explicit DirectionRule(const OptimSpec& spec) : spec_(spec) {}
   bool merges() const override { return false; }
   bool keeps_vectors() const override { return false; }
+  /// Its scratch memory is as large as the matrix and more, so there is one for all.
+  void step(std::span<const Place> places) const final {
+    for (const Place& place : places) step_matrix(place);
+  }
+  virtual void step_matrix(const Place& place) const = 0;
   void start(const Place& place) const override {
     if (!spec_.hyperball) return;
     with_kernels(place.w, [&]<class T>(auto who, T) {
@@ -112,7 +117,7 @@ class MuonStep : public DirectionRule {
                            .factor = pass.lr * shape_factor(span),
                            .decay = span.tags.decay ? pass.lr * spec_.weight_decay : 0});
   }
-  void step(const Place& place) const override {
+  void step_matrix(const Place& place) const override {
     with_kernels(place.w, [&]<class T>(auto who, T) {
       const Span& span = *place.span;
       auto* rule = place.numbers_as<MoveRule>();
@@ -215,7 +220,7 @@ class HyperballAdamStep : public DirectionRule {
                                    .t = pass.t},
                           .move = {.grad_scale = 1, .lr = pass.lr, .factor = 0, .decay = 0}});
   }
-  void step(const Place& place) const override {
+  void step_matrix(const Place& place) const override {
     with_kernels(place.w, [&]<class T>(auto who, T) {
       auto* numbers = place.numbers_as<Numbers>();
       T* u = place.scratch_as<T>();

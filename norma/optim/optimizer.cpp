@@ -15,11 +15,6 @@ namespace norma {
 
 namespace {
 
-bool is_table(ParamClass kind) {
-  return kind == ParamClass::embedding || kind == ParamClass::position ||
-         kind == ParamClass::class_token || kind == ParamClass::head;
-}
-
 Buffer buffer_of(Index count, std::size_t size, Device device) {
   return Buffer(static_cast<std::size_t>(count) * size, device);
 }
@@ -76,30 +71,19 @@ Optimizer::Optimizer(ParamStore& params, const OptimSpec& spec)
 
 void Optimizer::plan(const ParamStore& params) {
   elements_ = params.values().count();
-  for (std::size_t i = 0; i < params.params().size(); ++i) {
-    const Param& param = params.params()[i];
+  for (const Param& param : params.params()) {
     names_.push_back(param.name);
     shapes_.push_back(param.shape);
     offsets_.push_back(param.offset);
-    if (param.frozen) continue;
-    const StepRule& rule = rules_.rule_for(param);
-    const Span span = span_of(params, i, spec_);
-    const bool joins = !jobs_.empty() && jobs_.back().rule == &rule && rule.merges();
-    if (joins && merge(jobs_.back().span, span)) continue;
-    Job job;
-    job.span = span;
-    job.rule = &rule;
-    job.capped = spec_.angular_cap > 0 && span.tags.constraint == Constraint::unit &&
-                 !is_table(span.tags.kind);
-    jobs_.push_back(std::move(job));
   }
+  jobs_ = jobs_of(params, spec_, rules_);
+  batches_ = batches_of(jobs_);
 }
 
 void Optimizer::allocate(const ParamStore& params) {
   const std::size_t size = size_of(dtype_);
   std::size_t bytes = 0;
   std::size_t number_bytes = 0;
-  Index scratch = 0;
   Index pieces = 0;
   Index capped = 0;
   for (Job& job : jobs_) {
@@ -112,17 +96,31 @@ void Optimizer::allocate(const ParamStore& params) {
     }
     job.numbers_at = number_bytes;
     number_bytes += job.rule->number_bytes();
-    scratch = std::max({scratch, job.rule->scratch(job.span), constraint_scratch(job.span)});
     pieces = std::max(pieces, kernels::norm_pieces(job.span.count));
     if (job.capped) capped = std::max(capped, job.span.count);
   }
   const Device device = params.values().device;
   states_ = Buffer(bytes, device);
-  scratch_ = buffer_of(scratch, size, device);
   partials_ = buffer_of(pieces + Place::kScalars, sizeof(double), device);
   before_ = buffer_of(capped, size, device);
   numbers_ = Buffer(number_bytes);
   if (device.kind == DeviceKind::cuda) sent_ = Buffer(number_bytes, device);
+  allocate_scratch(device);
+}
+
+void Optimizer::allocate_scratch(Device device) {
+  std::size_t most = 0;
+  for (const Batch& batch : batches_) {
+    std::size_t bytes = 0;
+    for (const std::size_t index : batch) {
+      Job& job = jobs_[index];
+      const Index elements = std::max(job.rule->scratch(job.span), constraint_scratch(job.span));
+      job.scratch_at = bytes;
+      bytes += aligned_bytes(static_cast<std::size_t>(elements) * size_of(dtype_));
+    }
+    most = std::max(most, bytes);
+  }
+  scratch_ = Buffer(most, device);
 }
 
 Place Optimizer::place_of(const Job& job, const ParamStore& params, const double* clip) const {
@@ -135,7 +133,7 @@ Place Optimizer::place_of(const Job& job, const ParamStore& params, const double
   place.span = &job.span;
   place.w = part(params.values());
   place.g = part(params.grads());
-  place.scratch = scratch_.data();
+  place.scratch = scratch_.data() + job.scratch_at;
   place.scalars = reinterpret_cast<double*>(partials_.data());
   place.partials = place.scalars + Place::kScalars;
   place.numbers = (sent_.data() != nullptr ? sent_ : numbers_).data() + job.numbers_at;
@@ -186,28 +184,35 @@ void Optimizer::require_store(const ParamStore& params) const {
 
 void Optimizer::apply(ParamStore& params, const double* clip) {
   require_store(params);
-  for (const Job& job : jobs_) run(job, place_of(job, params, clip));
+  for (const Batch& batch : batches_) run(batch, params, clip);
   params.finish_step();
 }
 
-void Optimizer::run(const Job& job, const Place& place) const {
-  if (job.capped) {
-    const Tensor before(before_.data(), {job.span.count}, dtype_, place.w.device);
-    copy(place.w, before);
-    job.rule->step(place);
-    with_kernels(place.w, [&]<class T>(auto who, T) {
-      kernels::run(who,
-                   kernels::AngularCap<T>{.before = before.as<const T>(),
-                                          .w = place.w.as<T>(),
-                                          .layout = place.layout(),
-                                          .cap = spec_.angular_cap,
-                                          .copy = place.copy});
-    });
-    return;
+void Optimizer::run(const Batch& batch, const ParamStore& params, const double* clip) const {
+  const Job& first = jobs_[batch.front()];
+  if (first.capped) return run_capped(first, place_of(first, params, clip));
+  std::array<Place, kMostPlaces> room;
+  for (std::size_t i = 0; i < batch.size(); ++i) room[i] = place_of(jobs_[batch[i]], params, clip);
+  const std::span<const Place> places(room.data(), batch.size());
+  first.rule->step(places);
+  for (const Place& place : places) {
+    if (!first.rule->keeps_vectors()) keep_vectors(place);
+    keep_norm(place, first.constraint_slot);
   }
-  job.rule->step(place);
-  if (!job.rule->keeps_vectors()) keep_vectors(place);
-  keep_norm(place, job.constraint_slot);
+}
+
+void Optimizer::run_capped(const Job& job, const Place& place) const {
+  const Tensor before(before_.data(), {job.span.count}, dtype_, place.w.device);
+  copy(place.w, before);
+  job.rule->step({&place, 1});
+  with_kernels(place.w, [&]<class T>(auto who, T) {
+    kernels::run(who,
+                 kernels::AngularCap<T>{.before = before.as<const T>(),
+                                        .w = place.w.as<T>(),
+                                        .layout = place.layout(),
+                                        .cap = spec_.angular_cap,
+                                        .copy = place.copy});
+  });
 }
 
 std::vector<StateTensor> Optimizer::state() {

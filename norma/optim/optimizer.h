@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "norma/optim/job.h"
 #include "norma/optim/optim_spec.h"
-#include "norma/optim/step_rule.h"
 #include "norma/tensor/buffer.h"
 
 namespace norma {
@@ -53,26 +53,20 @@ class Optimizer {
   const OptimSpec& spec() const { return spec_; }
 
  private:
-  /// One span with its rule and states.
-  struct Job {
-    Span span;
-    const StepRule* rule = nullptr;
-    std::vector<StateSlot> slots;  // the rule's, then the constraint's
-    std::size_t constraint_slot = 0;
-    std::array<std::size_t, Place::kMostSlots> at{};  // byte offsets of the slots
-    std::size_t numbers_at = 0;                       // byte offset of its numbers
-    bool capped = false;                              // the angle of its vectors is bounded
-  };
+  using Batch = std::vector<std::size_t>;  // of jobs_
 
   void plan(const ParamStore& params);
   void require_store(const ParamStore& params) const;
   void allocate(const ParamStore& params);
+  void allocate_scratch(Device device);
   Place place_of(const Job& job, const ParamStore& params, const double* clip) const;
-  void run(const Job& job, const Place& place) const;
+  void run(const Batch& batch, const ParamStore& params, const double* clip) const;
+  void run_capped(const Job& job, const Place& place) const;
 
   OptimSpec spec_;
   RuleBook rules_;
   std::vector<Job> jobs_;
+  std::vector<Batch> batches_;
   std::vector<std::string> names_;  // of all parameters
   std::vector<Shape> shapes_;
   std::vector<Index> offsets_;
@@ -83,7 +77,7 @@ class Optimizer {
   Buffer partials_;   // and the scalars of a place behind them
   Buffer numbers_;    // of this step, for all jobs, on the host
   Buffer sent_;       // the same on a GPU
-  Buffer before_;     // the weights of a capped span before its step
+  Buffer before_;     // the weights of one capped span before its step
   double steps_ = 0;  // a double, so that it can be a state tensor; exact up to 2^53
 };
 

@@ -13,6 +13,7 @@ class SphereStep : public StepRule {
     return {{"m", span.count, true}, {"v", vectors, false}};
   }
   bool merges() const override { return false; }
+  bool steps_together() const override { return true; }
 
   std::size_t number_bytes() const override { return sizeof(kernels::SphereRule); }
   void prepare(const Span&, const StepPass& pass, std::byte* numbers) const override {
@@ -24,20 +25,23 @@ class SphereStep : public StepRule {
                                       .eps = spec_.eps,
                                       .t = pass.t});
   }
-  void step(const Place& place) const override {
-    with_kernels(place.w, [&]<class T>(auto who, T) {
-      kernels::run(who,
-                   kernels::SphereAdam<T>{.w = place.w.as<T>(),
-                                          .g = place.g.as<const T>(),
-                                          .m = place.slot<T>(0),
-                                          .v = place.slot<T>(1),
-                                          .layout = place.layout(),
-                                          .rule = place.numbers_as<const kernels::SphereRule>(),
-                                          .geodesic = spec_.retraction == Retraction::exponential,
-                                          .parallel = spec_.transport == Transport::parallel,
-                                          .lazy = place.span->lazy,
-                                          .clip = place.clip,
-                                          .copy = place.copy});
+  void step(std::span<const Place> places) const override {
+    with_kernels(places.front().w, [&]<class T>(auto who, T) {
+      kernels::Together<kernels::SphereAdam<T>> steps{};
+      for (const Place& place : places) {
+        steps.add({.w = place.w.as<T>(),
+                   .g = place.g.as<const T>(),
+                   .m = place.slot<T>(0),
+                   .v = place.slot<T>(1),
+                   .layout = place.layout(),
+                   .rule = place.numbers_as<const kernels::SphereRule>(),
+                   .geodesic = spec_.retraction == Retraction::exponential,
+                   .parallel = spec_.transport == Transport::parallel,
+                   .lazy = place.span->lazy,
+                   .clip = place.clip,
+                   .copy = place.copy});
+      }
+      kernels::run(who, steps);
     });
   }
 

@@ -1,4 +1,4 @@
-// A rule whose step is one kernel over the elements of a span.
+// A rule whose step is one kernel over the elements of a span, or of several.
 #pragma once
 
 #include "norma/kernels/parallel.h"
@@ -14,25 +14,29 @@ inline Index column_scratch(const Span& span) {
 class ElementRule : public StepRule {
  public:
   Index scratch(const Span& span) const override { return column_scratch(span); }
+  bool steps_together() const override { return true; }
 
  protected:
-  /// With the rule that was prepared.
+  /// With the rules that were prepared.
   template <class Rule>
-  static void run(const Place& place) {
-    with_kernels(place.w, [&]<class T>(auto who, T) {
-      kernels::run(who,
-                   kernels::ElementStep<T, Rule>{.w = place.w.as<T>(),
-                                                 .g = place.g.as<const T>(),
-                                                 .first = place.rule_slot<T>(0),
-                                                 .second = place.rule_slot<T>(1),
-                                                 .rows = place.span->rows,
-                                                 .cols = place.span->cols,
-                                                 .rule = place.numbers_as<const Rule>(),
-                                                 .keep = place.keep,
-                                                 .lazy_rows = place.span->lazy,
-                                                 .partials = place.scratch_as<T>(),
-                                                 .clip = place.clip,
-                                                 .copy = place.copy});
+  static void run(std::span<const Place> places) {
+    with_kernels(places.front().w, [&]<class T>(auto who, T) {
+      kernels::Together<kernels::ElementStep<T, Rule>> steps{};
+      for (const Place& place : places) {
+        steps.add({.w = place.w.as<T>(),
+                   .g = place.g.as<const T>(),
+                   .first = place.rule_slot<T>(0),
+                   .second = place.rule_slot<T>(1),
+                   .rows = place.span->rows,
+                   .cols = place.span->cols,
+                   .rule = place.numbers_as<const Rule>(),
+                   .keep = place.keep,
+                   .lazy_rows = place.span->lazy,
+                   .partials = place.scratch_as<T>(),
+                   .clip = place.clip,
+                   .copy = place.copy});
+      }
+      kernels::run(who, steps);
     });
   }
 };

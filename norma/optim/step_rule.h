@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -64,6 +65,9 @@ struct Place {
   }
 };
 
+/// As many as a rule is given at once.
+inline constexpr std::size_t kMostPlaces = kernels::kMostTogether;
+
 /// One step: the learning rate of the span, the factor of its gradient, and t from 1.
 struct StepPass {
   double lr = 0;
@@ -95,8 +99,11 @@ class StepRule {
   /// Bytes of the numbers of a step; a multiple of 8.
   virtual std::size_t number_bytes() const = 0;
   virtual void prepare(const Span& span, const StepPass& pass, std::byte* numbers) const = 0;
-  /// May change its numbers.
-  virtual void step(const Place& place) const = 0;
+  /// Whether several spans may be stepped at once. Each then has scratch memory of its own.
+  virtual bool steps_together() const { return false; }
+  /// Steps all of them, at most kMostPlaces: one, or several of one shape and constraint that share
+  /// nothing but what `partials` and `scalars` point to. May change their numbers.
+  virtual void step(std::span<const Place> places) const = 0;
 };
 
 template <class Numbers>

@@ -14,6 +14,6 @@ __device__ inline float keeping_factor(double squares, bool only_long) {
 
 /// w_k *= the factor of column k, from the sums of squares of RowChunks(rows) in `partials`, which
 /// are lost. Writes the working copy too.
-void scale_columns(Cuda, const KeepVectors<float>& a);
+void scale_columns(Cuda, const Together<KeepVectors<float>>& all);
 
 }  // namespace norma::kernels

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <new>
 
 #include "norma/kernels/cuda/keep.cuh"
@@ -15,6 +16,10 @@ constexpr int kThreads = 256;
 constexpr Index kMostBlocks = 64;
 constexpr int kRowThreads = 128;
 constexpr int kWidth = kPack<float>;
+
+/// Steps lie along z of a grid.
+template <class Rule>
+using Steps = Together<ElementStep<float, Rule>>;
 
 /// Whether it is cautious stands in the rule, which the host cannot see.
 struct SgdAtRunTime : SgdElement<true> {
@@ -93,7 +98,8 @@ __device__ inline void store_weights(const Step& a, Index i, const float (&w)[N]
 }
 
 template <int N, class Rule>
-__global__ void flat_kernel(ElementStep<float, Rule> a) {
+__global__ void flat_kernel(const __grid_constant__ Steps<Rule> all) {
+  const ElementStep<float, Rule> a = all.each[blockIdx.z];
   const auto element = element_of(a.rule, a.clip);
   const Index count = a.rows * a.cols;
   const Index step = static_cast<Index>(gridDim.x) * kThreads * N;
@@ -123,7 +129,8 @@ __device__ inline double squares_of(const float (&w)[N]) {
 /// A row per block. Rows of up to kHeld packs for each thread stay in registers until their length
 /// is known; longer ones (kHeld 0) are written and read again, each element by the same thread.
 template <int N, int kHeld, class Rule>
-__global__ void rows_kernel(ElementStep<float, Rule> a) {
+__global__ void rows_kernel(const __grid_constant__ Steps<Rule> all) {
+  const ElementStep<float, Rule> a = all.each[blockIdx.z];
   const auto element = element_of(a.rule, a.clip);
   const bool keeps = a.keep != Keep::nothing;
   const bool only_long = keeps_short(a.keep);
@@ -173,7 +180,8 @@ __global__ void rows_kernel(ElementStep<float, Rule> a) {
 
 /// The step and the squares of the new weights, column by column.
 template <int N, class Rule>
-__global__ void columns_kernel(ElementStep<float, Rule> a, Index chunk_rows) {
+__global__ void columns_kernel(const __grid_constant__ Steps<Rule> all, Index chunk_rows) {
+  const ElementStep<float, Rule> a = all.each[blockIdx.z];
   const auto element = element_of(a.rule, a.clip);
   float* const partials[1] = {a.partials};
   walk_columns<1, N, double>(
@@ -191,35 +199,44 @@ __global__ void columns_kernel(ElementStep<float, Rule> a, Index chunk_rows) {
 constexpr const char* kName = "a step of the optimizer";
 
 template <class Rule>
-bool in_packs(const ElementStep<float, Rule>& a, Index multiple) {
-  return packs(a.w, multiple, kWidth) && packs(a.g, multiple, kWidth) &&
-         packs(a.first, multiple, kWidth) && packs(a.second, multiple, kWidth) &&
-         packs(a.copy, multiple, kWidth);
+bool is_flat(const ElementStep<float, Rule>& a) {
+  return a.keep == Keep::nothing && !a.lazy_rows;
+}
+/// Whether packs fit into all that a row is read from and written to.
+template <class Rule>
+bool in_packs(const ElementStep<float, Rule>& a) {
+  const Index length = is_flat(a) ? a.rows * a.cols : a.cols;
+  return packs(a.w, length, kWidth) && packs(a.g, length, kWidth) &&
+         packs(a.first, length, kWidth) && packs(a.second, length, kWidth) &&
+         packs(a.copy, length, kWidth);
+}
+
+/// Blocks for so many items of each step. They share what is a good number for one.
+template <class Rule>
+dim3 grid_of(const Steps<Rule>& all, Index items, int of_a_block) {
+  const Index most = kMostBlocks * device::multiprocessors() / all.count;
+  return {device::blocks_for(items, of_a_block, most), 1, static_cast<unsigned>(all.count)};
 }
 
 template <class Rule>
-void step_flat(const ElementStep<float, Rule>& a) {
-  const Index count = a.rows * a.cols;
-  with_pack<float>(in_packs(a, count), [&](auto n) {
-    launch(kName,
-           device::blocks_for(count / n, kThreads, kMostBlocks * device::multiprocessors()),
-           kThreads,
-           0,
-           flat_kernel<n, Rule>,
-           a);
+void step_flat(const Steps<Rule>& all, bool wide) {
+  const Index count = all.each[0].rows * all.each[0].cols;
+  with_pack<float>(wide, [&](auto n) {
+    launch(kName, grid_of(all, count / n, kThreads), kThreads, 0, flat_kernel<n, Rule>, all);
   });
 }
 
 template <class Rule>
-void step_rows(const ElementStep<float, Rule>& a) {
-  const unsigned blocks = device::blocks_for(a.rows, 1, kMostBlocks * device::multiprocessors());
-  const auto with = [&](auto kernel) { launch(kName, blocks, kRowThreads, 0, kernel, a); };
+void step_rows(const Steps<Rule>& all, bool wide) {
+  const Index cols = all.each[0].cols;
+  const dim3 grid = grid_of(all, all.each[0].rows, 1);
+  const auto with = [&](auto kernel) { launch(kName, grid, kRowThreads, 0, kernel, all); };
   constexpr Index kOnce = Index{kRowThreads} * kWidth;
-  if (!in_packs(a, a.cols)) {
+  if (!wide) {
     with(rows_kernel<1, 0, Rule>);
-  } else if (a.cols <= 2 * kOnce) {
+  } else if (cols <= 2 * kOnce) {
     with(rows_kernel<kWidth, 2, Rule>);
-  } else if (a.cols <= 8 * kOnce) {
+  } else if (cols <= 8 * kOnce) {
     with(rows_kernel<kWidth, 8, Rule>);
   } else {
     with(rows_kernel<kWidth, 0, Rule>);
@@ -227,31 +244,35 @@ void step_rows(const ElementStep<float, Rule>& a) {
 }
 
 template <class Rule>
-void step_columns(const ElementStep<float, Rule>& a) {
-  const KeepVectors<float> columns{.w = a.w,
-                                   .rows = a.rows,
-                                   .cols = a.cols,
-                                   .keep = a.keep,
-                                   .partials = a.partials,
-                                   .copy = a.copy};
-  if (a.lazy_rows) {  // whether a row rests is known only when all of it has been seen
-    ElementStep<float, Rule> rows = a;
-    rows.keep = Keep::nothing;
-    step_rows(rows);
-    run(Cuda{}, columns);
-    return;
-  }
-  const RowChunks chunks(a.rows);
-  with_pack<float>(in_packs(a, a.cols), [&](auto n) {
-    launch(kName,
-           column_grid(a.cols, n, chunks),
-           column_block(),
-           0,
-           columns_kernel<n, Rule>,
-           a,
-           chunks.size);
+KeepVectors<float> columns_of(const ElementStep<float, Rule>& a) {
+  return {.w = a.w,
+          .rows = a.rows,
+          .cols = a.cols,
+          .keep = a.keep,
+          .partials = a.partials,
+          .copy = a.copy};
+}
+
+template <class Rule>
+void step_columns(const Steps<Rule>& all, bool wide) {
+  const RowChunks chunks(all.each[0].rows);
+  with_pack<float>(wide, [&](auto n) {
+    dim3 grid = column_grid(all.each[0].cols, n, chunks);
+    grid.z = static_cast<unsigned>(all.count);
+    launch(kName, grid, column_block(), 0, columns_kernel<n, Rule>, all, chunks.size);
   });
+  Together<KeepVectors<float>> columns{};
+  for (int i = 0; i < all.count; ++i) columns.add(columns_of(all.each[i]));
   scale_columns(Cuda{}, columns);
+}
+
+/// Whether a row rests is known only when all of it has been seen.
+template <class Rule>
+void step_lazy_columns(const Steps<Rule>& all, bool wide) {
+  Steps<Rule> rows = all;
+  for (int i = 0; i < all.count; ++i) rows.each[i].keep = Keep::nothing;
+  step_rows(rows, wide);
+  for (int i = 0; i < all.count; ++i) run(Cuda{}, columns_of(all.each[i]));
 }
 
 /// Counts of pieces of kNormPiece.
@@ -272,22 +293,32 @@ __global__ void agreement_kernel(SgdAgreement<float> a) {
 }  // namespace
 
 template <class T, class Rule>
-void run(Cuda, const ElementStep<T, Rule>& a) {
-  if (keeps_columns(a.keep)) {
-    step_columns(a);
-  } else if (keeps_rows(a.keep) || a.lazy_rows) {
-    step_rows(a);
+void run(Cuda, const Together<ElementStep<T, Rule>>& all) {
+  const auto fits = [](const ElementStep<T, Rule>& a) { return in_packs(a); };
+  const bool wide = std::all_of(all.each, all.each + all.count, fits);
+  if (!wide && all.count > 1) {
+    // Packs decide the order in which a row is added up, so each step has to choose for itself.
+    for (int i = 0; i < all.count; ++i) run(Cuda{}, Steps<Rule>{.each = {all.each[i]}, .count = 1});
+    return;
+  }
+  const ElementStep<T, Rule>& like = all.each[0];
+  if (is_flat(like)) {
+    step_flat(all, wide);
+  } else if (!keeps_columns(like.keep)) {
+    step_rows(all, wide);
+  } else if (like.lazy_rows) {
+    step_lazy_columns(all, wide);
   } else {
-    step_flat(a);
+    step_columns(all, wide);
   }
 }
-template void run(Cuda, const ElementStep<float, SgdRule>&);
-template void run(Cuda, const ElementStep<float, AdamRule>&);
-template void run(Cuda, const ElementStep<float, GatedAdamRule>&);
-template void run(Cuda, const ElementStep<float, LionRule>&);
-template void run(Cuda, const ElementStep<float, AdagradRule>&);
-template void run(Cuda, const ElementStep<float, RmspropRule>&);
-template void run(Cuda, const ElementStep<float, SignRule>&);
+template void run(Cuda, const Together<ElementStep<float, SgdRule>>&);
+template void run(Cuda, const Together<ElementStep<float, AdamRule>>&);
+template void run(Cuda, const Together<ElementStep<float, GatedAdamRule>>&);
+template void run(Cuda, const Together<ElementStep<float, LionRule>>&);
+template void run(Cuda, const Together<ElementStep<float, AdagradRule>>&);
+template void run(Cuda, const Together<ElementStep<float, RmspropRule>>&);
+template void run(Cuda, const Together<ElementStep<float, SignRule>>&);
 
 template <class T>
 void run(Cuda, const SgdAgreement<T>& a) {

@@ -24,7 +24,8 @@ __device__ inline Corrections corrections(const SphereRule& rule) {
 /// The steps are those of the page for the CPU. Every thread of a vector has its numbers; one that
 /// rests takes part in sums, which have barriers, and writes nothing.
 template <class Group>
-__global__ void sphere_kernel(SphereAdam<float> a) {
+__global__ void sphere_kernel(const __grid_constant__ Together<SphereAdam<float>> all) {
+  const SphereAdam<float> a = all.each[blockIdx.z];
   const Group group(a.layout);
   const SphereRule rule = *a.rule;
   const Corrections correct = corrections(rule);
@@ -84,12 +85,15 @@ __global__ void sphere_kernel(SphereAdam<float> a) {
 }  // namespace
 
 template <class T>
-void run(Cuda, const SphereAdam<T>& a) {
-  with_group(a.layout, [&](auto kind) {
+void run(Cuda, const Together<SphereAdam<T>>& all) {
+  const VectorLayout layout = all.each[0].layout;
+  with_group(layout, [&](auto kind) {
     using Group = typename decltype(kind)::Type;
-    launch("a step on spheres", Group::grid(a.layout), Group::block(), 0, sphere_kernel<Group>, a);
+    dim3 grid = Group::grid(layout);
+    grid.z = static_cast<unsigned>(all.count);
+    launch("a step on spheres", grid, Group::block(), 0, sphere_kernel<Group>, all);
   });
 }
-template void run(Cuda, const SphereAdam<float>&);
+template void run(Cuda, const Together<SphereAdam<float>>&);
 
 }  // namespace norma::kernels

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "norma/kernels/cuda/keep.cuh"
 #include "norma/kernels/cuda/vector_groups.cuh"
 #include "norma/kernels/vectors.h"
@@ -7,6 +9,7 @@ namespace norma::kernels {
 namespace {
 
 constexpr int kThreads = 256;
+using KeepTogether = Together<KeepVectors<float>>;
 
 __global__ void keep_rows_kernel(KeepVectors<float> a, VectorLayout layout) {
   const RowGroup row(layout);
@@ -29,7 +32,8 @@ __global__ void column_squares_kernel(KeepVectors<float> a, Index chunk_rows) {
 }
 
 /// The first row of the partials becomes the factors; a thread reads a column before it writes.
-__global__ void column_factors_kernel(KeepVectors<float> a, Index chunks) {
+__global__ void column_factors_kernel(const __grid_constant__ KeepTogether all, Index chunks) {
+  const KeepVectors<float> a = all.each[blockIdx.z];
   const Index c = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (c >= a.cols) return;
   double squares = 0;
@@ -38,7 +42,8 @@ __global__ void column_factors_kernel(KeepVectors<float> a, Index chunks) {
 }
 
 template <int N>
-__global__ void scale_columns_kernel(KeepVectors<float> a) {
+__global__ void scale_columns_kernel(const __grid_constant__ KeepTogether all) {
+  const KeepVectors<float> a = all.each[blockIdx.z];
   const Index c = (static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x) * N;
   if (c >= a.cols) return;
   float factors[N];
@@ -146,20 +151,30 @@ __global__ void unit_error_kernel(UnitError<float> a) {
 
 }  // namespace
 
-void scale_columns(Cuda, const KeepVectors<float>& a) {
+void scale_columns(Cuda, const KeepTogether& all) {
   constexpr int kWidth = kPack<float>;
+  const Index rows = all.each[0].rows;
+  const Index cols = all.each[0].cols;
+  const auto count = static_cast<unsigned>(all.count);
   launch("the lengths of columns",
-         device::blocks_for(a.cols, 128),
+         dim3(device::blocks_for(cols, 128), 1, count),
          128,
          0,
          column_factors_kernel,
-         a,
-         RowChunks(a.rows).count);
-  const bool wide = packs(a.w, a.cols, kWidth) && packs(a.partials, a.cols, kWidth) &&
-                    packs(a.copy, a.cols, kWidth);
+         all,
+         RowChunks(rows).count);
+  const bool wide = std::all_of(all.each, all.each + all.count, [&](const KeepVectors<float>& a) {
+    return packs(a.w, cols, kWidth) && packs(a.partials, cols, kWidth) &&
+           packs(a.copy, cols, kWidth);
+  });
+  // A block reads its factors once for all its rows; a lone matrix needs its blocks to fill the
+  // card.
+  const int rows_of_a_block = all.count == 1 ? 1 : 8;
   with_pack<float>(wide, [&](auto n) {
-    const dim3 grid(device::blocks_for(a.cols / n, kThreads), device::blocks_for(a.rows, 1, 1024));
-    launch("scaling columns", grid, kThreads, 0, scale_columns_kernel<n>, a);
+    const dim3 grid(device::blocks_for(cols / n, kThreads),
+                    device::blocks_for(rows, rows_of_a_block, 1024),
+                    count);
+    launch("scaling columns", grid, kThreads, 0, scale_columns_kernel<n>, all);
   });
 }
 
@@ -178,7 +193,7 @@ void run(Cuda, const KeepVectors<T>& a) {
            column_squares_kernel,
            a,
            chunks.size);
-    scale_columns(Cuda{}, a);
+    scale_columns(Cuda{}, KeepTogether{.each = {a}, .count = 1});
   }
 }
 template void run(Cuda, const KeepVectors<float>&);
