@@ -5,7 +5,7 @@
 namespace norma::kernels {
 
 /// Arguments travel as parameters of a kernel, of which there are 4 KiB.
-inline constexpr int kMostTogether = 32;
+inline constexpr int kMostTogether = 40;
 
 /// Arguments that differ in where they point alone. No run writes what another one reads or writes.
 template <class Args>

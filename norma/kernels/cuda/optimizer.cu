@@ -1,4 +1,6 @@
 #include "norma/kernels/cuda/pack.cuh"
+#include "norma/kernels/element_rules.h"
+#include "norma/kernels/optimizer_step.h"
 #include "norma/kernels/sum_work.h"
 
 namespace norma::kernels {
@@ -59,6 +61,21 @@ __global__ void count_flags_kernel(CountFlags<T> a) {
   if (threadIdx.x == 0) *a.total += sum;
 }
 
+/// Counts of pieces of kNormPiece.
+__global__ void agreement_kernel(SgdAgreement<float> a) {
+  const SgdElement<true> element(*a.rule, factor_at(a.clip));
+  const Index begin = static_cast<Index>(blockIdx.x) * kNormPiece;
+  const Index end = begin + kNormPiece < a.count ? begin + kNormPiece : a.count;
+  double agreeing = 0;
+  for (Index i = begin + threadIdx.x; i < end; i += kThreads) {
+    const float g = element.gradient(a.w[i], a.g[i]);
+    float b = a.b == nullptr ? 0.0f : a.b[i];
+    agreeing += element.direction(g, b) * g > 0 ? 1 : 0;
+  }
+  agreeing = block_sum<kThreads>(agreeing);
+  if (threadIdx.x == 0) a.partials[blockIdx.x] = agreeing;
+}
+
 }  // namespace
 
 template <class T>
@@ -107,5 +124,16 @@ void run(Cuda, const CountFlags<T>& a) {
   launch("counting what was clipped", 1, kSumThreads, 0, count_flags_kernel<T>, a);
 }
 template void run(Cuda, const CountFlags<float>&);
+
+template <class T>
+void run(Cuda, const SgdAgreement<T>& a) {
+  launch("counting what agrees",
+         static_cast<unsigned>(norm_pieces(a.count)),
+         kThreads,
+         0,
+         agreement_kernel,
+         a);
+}
+template void run(Cuda, const SgdAgreement<float>&);
 
 }  // namespace norma::kernels

@@ -3,7 +3,6 @@
 
 #include "norma/kernels/cuda/keep.cuh"
 #include "norma/kernels/element_rules.h"
-#include "norma/kernels/optimizer.h"
 #include "norma/kernels/optimizer_step.h"
 
 namespace norma::kernels {
@@ -275,21 +274,6 @@ void step_lazy_columns(const Steps<Rule>& all, bool wide) {
   for (int i = 0; i < all.count; ++i) run(Cuda{}, columns_of(all.each[i]));
 }
 
-/// Counts of pieces of kNormPiece.
-__global__ void agreement_kernel(SgdAgreement<float> a) {
-  const SgdElement<true> element(*a.rule, factor_at(a.clip));
-  const Index begin = static_cast<Index>(blockIdx.x) * kNormPiece;
-  const Index end = begin + kNormPiece < a.count ? begin + kNormPiece : a.count;
-  double agreeing = 0;
-  for (Index i = begin + threadIdx.x; i < end; i += kThreads) {
-    const float g = element.gradient(a.w[i], a.g[i]);
-    float b = a.b == nullptr ? 0.0f : a.b[i];
-    agreeing += element.direction(g, b) * g > 0 ? 1 : 0;
-  }
-  agreeing = block_sum<kThreads>(agreeing);
-  if (threadIdx.x == 0) a.partials[blockIdx.x] = agreeing;
-}
-
 }  // namespace
 
 template <class T, class Rule>
@@ -319,16 +303,5 @@ template void run(Cuda, const Together<ElementStep<float, LionRule>>&);
 template void run(Cuda, const Together<ElementStep<float, AdagradRule>>&);
 template void run(Cuda, const Together<ElementStep<float, RmspropRule>>&);
 template void run(Cuda, const Together<ElementStep<float, SignRule>>&);
-
-template <class T>
-void run(Cuda, const SgdAgreement<T>& a) {
-  launch("counting what agrees",
-         static_cast<unsigned>(norm_pieces(a.count)),
-         kThreads,
-         0,
-         agreement_kernel,
-         a);
-}
-template void run(Cuda, const SgdAgreement<float>&);
 
 }  // namespace norma::kernels
