@@ -279,8 +279,8 @@ void step_lazy_columns(const Steps<Rule>& all, bool wide) {
 template <class T, class Rule>
 void run(Cuda, const Together<ElementStep<T, Rule>>& all) {
   const auto fits = [](const ElementStep<T, Rule>& a) { return in_packs(a); };
-  const bool wide = std::all_of(all.each, all.each + all.count, fits);
-  if (!wide && all.count > 1) {
+  const bool wide = fits(all.each[0]);
+  if (std::count_if(all.each, all.each + all.count, fits) != (wide ? all.count : 0)) {
     // Packs decide the order in which a row is added up, so each step has to choose for itself.
     for (int i = 0; i < all.count; ++i) run(Cuda{}, Steps<Rule>{.each = {all.each[i]}, .count = 1});
     return;
