@@ -82,9 +82,18 @@ void run(Cuda, const AttentionBackward<T>& a);
 /// Elements of scratch that each thread of the Cpu kernels needs.
 Index forward_scratch(const AttentionShape& shape);
 Index backward_scratch(const AttentionShape& shape);
-/// Elements that the Cuda kernels need in all: two for each query of each head.
-constexpr Index backward_scratch_on_gpu(const AttentionShape& shape) {
-  return 2 * shape.batch * shape.heads * shape.queries;
+/// Whether sizes and rules are those for which one kernel on Hopper makes all gradients in bf16.
+constexpr bool fits_joint_gradient(const AttentionShape& s) {
+  return s.head_width == 64 && s.heads == s.kv_heads && s.queries == s.keys &&
+         s.keys == s.key_rows && s.queries % 128 == 0 && s.softcap == 0 && !s.log_length &&
+         s.lengths == nullptr;
+}
+/// Elements that the Cuda kernels need in all: two for each query of each head; and where one
+/// kernel makes all gradients, dq in f32 and a count for every 64 queries.
+constexpr Index backward_scratch_on_gpu(const AttentionShape& shape, bool bf16) {
+  const Index rows = shape.batch * shape.heads * shape.queries;
+  const bool joint = bf16 && fits_joint_gradient(shape);
+  return 2 * rows + (joint ? rows * shape.head_width + rows / 64 : 0);
 }
 
 /// head_factor_h = scale · temperature_h · log_scale_h; see ops/attention.h.

@@ -152,10 +152,10 @@ Var attention(Var q, Var k, Var v, AttentionSpec spec, AttentionExtras extras) {
     const WantedRows dlog_scale = wanted(b, extras.log_scale);
     const bool factor_wanted = dtemperature || dlog_scale;
     const Scratch dfactor = b.scratch({shape.batch, shape.heads}, wide(dout.dtype));
-    const Scratch scratch =
-        b.scratch(on_gpu(dout) ? Shape{kernels::backward_scratch_on_gpu(shape)}
-                               : Shape{thread_count(), kernels::backward_scratch(shape)},
-                  wide(dout.dtype));
+    const Scratch scratch = b.scratch(
+        on_gpu(dout) ? Shape{kernels::backward_scratch_on_gpu(shape, dout.dtype == DType::bf16)}
+                     : Shape{thread_count(), kernels::backward_scratch(shape)},
+        wide(dout.dtype));
     dispatch(kOp, dout, [&](auto who, auto zero) {
       using T = decltype(zero);
       Wide<T>* dfactors = elements<Wide<T>>(dfactor.tensor());

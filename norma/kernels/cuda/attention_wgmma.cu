@@ -1,8 +1,8 @@
-// Attention's gradient on Hopper: dk and dv by tiles of keys, dq by tiles of queries, so that
-// nothing is added by two blocks and the bits do not depend on who comes first. That S and dP are
-// made twice, seven products instead of five, costs less than sums of dq in memory in a fixed
-// order.
+// Attention's gradient on Hopper. For heads of 64 in whole tiles all in one kernel, where dq is
+// added up in memory in a fixed order; otherwise dk and dv by tiles of keys and dq by tiles of
+// queries, so that nothing is added by two blocks, and S and dP are made twice.
 #include "norma/kernels/cuda/attention_wgmma.h"
+#include "norma/kernels/cuda/attention_wgmma_joint.cuh"
 #include "norma/kernels/cuda/attention_wgmma_keys.cuh"
 #include "norma/kernels/cuda/attention_wgmma_queries.cuh"
 
@@ -43,6 +43,29 @@ __global__ void rows_kernel(const AttentionBackward<Bf16> a) {
 /// As many blocks as fit at a time, or fewer where there is less to do.
 Index blocks_of(const Walk& walk) { return std::min<Index>(walk.items, device::multiprocessors()); }
 
+/// All three in one kernel; the rows' sums are there.
+void joint_pass(const AttentionBackward<Bf16>& a, const Maps& maps) {
+  const AttentionShape& s = a.shape;
+  const Index rows = s.batch * s.heads * s.queries;
+  float* const dq = a.scratch + 2 * rows;
+  auto* const turns = reinterpret_cast<unsigned*>(dq + rows * kSide);
+  device::check(cudaMemsetAsync(turns, 0, rows / kSide * sizeof(unsigned), device::stream()),
+                "clearing turns");
+  const auto heads = static_cast<int>(s.batch * s.heads);
+  const auto tiles = static_cast<int>(s.keys / kTile);
+  // Four tiles of a head at work at a time: its queries stay in the cache meanwhile.
+  const int set = std::clamp(device::multiprocessors() / 4, 1, heads);
+  launch_tiles("attention's gradient",
+               std::min<Index>(Index{heads} * tiles, device::multiprocessors()),
+               kThreads,
+               JointPlan::kBytes,
+               s.causal ? joint_kernel<true> : joint_kernel<false>,
+               maps,
+               a,
+               JointWalk{.heads = heads, .tiles = tiles, .set = set},
+               JointSums{.dq = dq, .turns = turns});
+}
+
 template <int kWidth>
 void passes(const AttentionBackward<Bf16>& a, const Maps& maps) {
   const AttentionShape& s = a.shape;
@@ -53,6 +76,11 @@ void passes(const AttentionBackward<Bf16>& a, const Maps& maps) {
          0,
          rows_kernel<kWidth>,
          a);
+  if constexpr (kWidth == 64) {
+    const bool all = a.dq && a.dk && a.dv && a.dhead_factor == nullptr;
+    const bool set = a.dq_into == Into::set && a.dk_into == Into::set && a.dv_into == Into::set;
+    if (all && set && fits_joint_gradient(s)) return joint_pass(a, maps);
+  }
   if (a.dk || a.dv) {
     const Walk walk = walk_of(s.batch * s.kv_heads, s.keys, s.causal);
     launch_tiles("attention's gradient: keys",

@@ -77,36 +77,41 @@ __device__ void keys_producer(const Maps& maps,
   }
 }
 
-/// Pᵀ from Sᵀ, rounded; on the diagonal a query sees the keys up to its own.
-template <bool kDiagonal>
-__device__ inline void keys_probabilities(const float (&s)[kSide / 2],
+/// Pᵀ from Sᵀ, rounded; on the diagonal a query sees the keys up to its own, and the first key is
+/// this many after the first query. `numbers`: lse and delta of 2·N queries, and the factor.
+template <bool kDiagonal, int N>
+__device__ inline void keys_probabilities(const float (&s)[N],
                                           const float* numbers,
-                                          unsigned (&p)[kSide / 16][4]) {
-  const float scale = numbers[2 * kSide] * kLog2E;
+                                          int first_key,
+                                          unsigned (&p)[N / 8][4]) {
+  constexpr int kQueries = 2 * N;
+  const float scale = numbers[2 * kQueries] * kLog2E;
 #pragma unroll
-  for (int n = 0; n < kSide / 8; ++n) {
+  for (int n = 0; n < kQueries / 8; ++n) {
     const auto lse = *reinterpret_cast<const float2*>(numbers + column_of(n));
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       float low = quick_exp2(fmaf(s[4 * n + 2 * r], scale, -lse.x));
       float high = quick_exp2(fmaf(s[4 * n + 2 * r + 1], scale, -lse.y));
       if constexpr (kDiagonal) {
-        if (column_of(n) < row_of(r)) low = 0;
-        if (column_of(n) + 1 < row_of(r)) high = 0;
+        if (column_of(n) < first_key + row_of(r)) low = 0;
+        if (column_of(n) + 1 < first_key + row_of(r)) high = 0;
       }
       p[n / 2][n % 2 * 2 + r] = pair(low, high);
     }
   }
 }
 /// dSᵀ from Pᵀ and dPᵀ, rounded.
-__device__ inline void keys_slopes(const unsigned (&p)[kSide / 16][4],
-                                   const float (&dp)[kSide / 2],
+template <int N>
+__device__ inline void keys_slopes(const unsigned (&p)[N / 8][4],
+                                   const float (&dp)[N],
                                    const float* numbers,
-                                   unsigned (&ds)[kSide / 16][4]) {
-  const float factor = numbers[2 * kSide];
+                                   unsigned (&ds)[N / 8][4]) {
+  constexpr int kQueries = 2 * N;
+  const float factor = numbers[2 * kQueries];
 #pragma unroll
-  for (int n = 0; n < kSide / 8; ++n) {
-    const auto delta = *reinterpret_cast<const float2*>(numbers + kSide + column_of(n));
+  for (int n = 0; n < kQueries / 8; ++n) {
+    const auto delta = *reinterpret_cast<const float2*>(numbers + kQueries + column_of(n));
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const unsigned both = p[n / 2][n % 2 * 2 + r];
@@ -178,9 +183,9 @@ __device__ void keys_consumer(const AttentionBackward<Bf16>& a,
         place.next();
         // S is there; dP is on its way, where kAhead after dk of the block before.
         if (f < diagonal) {
-          keys_probabilities<true>(s, numbers, p);
+          keys_probabilities<true>(s, numbers, 0, p);
         } else {
-          keys_probabilities<false>(s, numbers, p);
+          keys_probabilities<false>(s, numbers, 0, p);
         }
         wait<0>();
         arrived(dp);

@@ -160,6 +160,47 @@ __device__ inline void multiply_add(float (&d)[64], const unsigned (&a)[4], std:
                : NORMA_LEFT, "l"(b), "n"(kTurned ? 1 : 0));
 }
 
+template <bool kTurned>
+__device__ inline void multiply(float (&d)[64], std::uint64_t a, std::uint64_t b) {
+  asm volatile(NORMA_PRODUCT("128", "0") "{" NORMA_64_NAMES
+                                         "}, "
+                                         "%64, %65, p, 1, 1, 0, %66;\n}\n"
+               : NORMA_32("=f", 0), NORMA_32("=f", 32)
+               : "l"(a), "l"(b), "n"(kTurned ? 1 : 0));
+}
+template <bool kTurned>
+__device__ inline void multiply_add(float (&d)[64], std::uint64_t a, std::uint64_t b) {
+  asm volatile(NORMA_PRODUCT("128", "1") "{" NORMA_64_NAMES
+                                         "}, "
+                                         "%64, %65, p, 1, 1, 0, %66;\n}\n"
+               : NORMA_32("+f", 0), NORMA_32("+f", 32)
+               : "l"(a), "l"(b), "n"(kTurned ? 1 : 0));
+}
+/// d = a·b, or d += a·b where `add` is not 0.
+template <bool kTurned>
+__device__ inline void multiply(float (&d)[32], const unsigned (&a)[4], std::uint64_t b, int add) {
+  asm volatile(NORMA_PRODUCT("64", "%37") "{" NORMA_32_NAMES
+                                          "}, "
+                                          "{%32, %33, %34, %35}, %36, p, 1, 1, %38;\n}\n"
+               : NORMA_32("+f", 0)
+               : NORMA_LEFT, "l"(b), "r"(add), "n"(kTurned ? 1 : 0));
+}
+/// d = aᵀ·b and d += aᵀ·b, both turned: their depth runs down the rows.
+__device__ inline void multiply_turned(float (&d)[32], std::uint64_t a, std::uint64_t b) {
+  asm volatile(NORMA_PRODUCT("64", "0") "{" NORMA_32_NAMES
+                                        "}, "
+                                        "%32, %33, p, 1, 1, 1, 1;\n}\n"
+               : NORMA_32("=f", 0)
+               : "l"(a), "l"(b));
+}
+__device__ inline void multiply_add_turned(float (&d)[32], std::uint64_t a, std::uint64_t b) {
+  asm volatile(NORMA_PRODUCT("64", "1") "{" NORMA_32_NAMES
+                                        "}, "
+                                        "%32, %33, p, 1, 1, 1, 1;\n}\n"
+               : NORMA_32("+f", 0)
+               : "l"(a), "l"(b));
+}
+
 /// d = a·b, or d += a·b where `add` is not 0; 256 columns. Here a may be turned too: a square then
 /// holds 64 of its rows.
 template <bool kTurned, bool kLeftTurned = false>

@@ -1,0 +1,242 @@
+// dq, dk and dv on Hopper in one go, for heads of 64 where whole tiles of keys meet whole blocks of
+// queries, 128 each: five products instead of the seven of two kernels.
+//   Sᵀ, Pᵀ, dPᵀ, dSᵀ, dv and dk as in attention_wgmma_keys.cuh   dq = Σ dS·k
+// A warpgroup has 64 keys of a tile and all queries of a block; of the block's dq it has 64
+// queries. For these it needs dSᵀ of both warpgroups, which goes through shared memory. It
+// multiplies it a step later, so that neither waits for the other.
+#pragma once
+
+#include "norma/kernels/cuda/attention_wgmma_joint_sums.cuh"
+#include "norma/kernels/cuda/attention_wgmma_keys.cuh"
+
+namespace norma::kernels::wgmma {
+
+/// Tells who reads with the engine or in products what this warp has written.
+__device__ inline void tell(unsigned barrier) {
+  tile_copy::show_to_engine();
+  release(barrier);
+}
+
+/// By a warpgroup: sets its 64 rows of a tile, by way of a square of shared memory.
+__device__ inline void set_rows(Rows<Bf16> to,
+                                Index first,
+                                int column,
+                                const float (&values)[kSide / 2],
+                                unsigned char* square,
+                                int warpgroup) {
+  const auto meet = [&] {
+    asm volatile("bar.sync %0, %1;\n" ::"r"(warpgroup + 1), "n"(kWarpgroup) : "memory");
+  };
+  const unsigned at = tile_copy::shared_address(square);
+#pragma unroll
+  for (int k = 0; k < kSide / 16; ++k) {
+    const float* from = values + 8 * k;
+    const unsigned pairs[4] = {pair(from[0], from[1]),
+                               pair(from[2], from[3]),
+                               pair(from[4], from[5]),
+                               pair(from[6], from[7])};
+    store_fragment(at, k, pairs);
+  }
+  meet();
+#pragma unroll
+  for (int i = 0; i < kSide * kSide / 8; i += kWarpgroup) {
+    const int row = (i + static_cast<int>(threadIdx.x) % kWarpgroup) / 8;
+    const int chunk = static_cast<int>(threadIdx.x) % 8;
+    const auto* from = reinterpret_cast<const Bf16*>(square + row * 128 + (chunk ^ (row % 8)) * 16);
+    store_pack(to.row(first + row) + column + 8 * chunk, load_pack<8>(from));
+  }
+  meet();
+}
+
+/// out = own·blockᵀ for 128 rows of a block.
+__device__ inline void multiply_block(float (&out)[kTile / 2], unsigned own, unsigned block) {
+  multiply<false>(out, rows_step(own, 0), rows_step(block, 0));
+#pragma unroll
+  for (int k = 1; k < kSide / 16; ++k) {
+    multiply_add<false>(out, rows_step(own, k), rows_step(block, k));
+  }
+}
+/// out = left·block, left in registers, or where `add` is not 0 added to it.
+__device__ inline void add_block(float (&out)[kSide / 2],
+                                 const unsigned (&left)[kTile / 16][4],
+                                 unsigned block,
+                                 int add) {
+#pragma unroll
+  for (int k = 0; k < kTile / 16; ++k) multiply<true>(out, left[k], turned_step(block, k), add | k);
+}
+/// dq = dS·k of 64 queries and all keys of the tile.
+__device__ inline void multiply_slopes(
+    float (&dq)[kSide / 2], const JointPlan& plan, int buffer, int slot, int warpgroup) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const unsigned slopes =
+        plan.slopes(buffer, half) + static_cast<unsigned>(warpgroup * kSquareBytes);
+    const unsigned keys = plan.own_k(slot, half);
+#pragma unroll
+    for (int k = 0; k < kSide / 16; ++k) {
+      if (half == 0 && k == 0) {
+        multiply_turned(dq, turned_step(slopes, k), turned_step(keys, k));
+      } else {
+        multiply_add_turned(dq, turned_step(slopes, k), turned_step(keys, k));
+      }
+    }
+  }
+}
+
+/// One step after the other over all blocks of all tiles; a tile's dk and dv and the dq of its last
+/// block end in the step after. Products that there is nothing for, dq in the first step and S in
+/// the last, are done all the same and not looked at: the compiler keeps products in flight only
+/// where they do not depend on conditions.
+template <bool kCausal>
+__device__ void joint_consumer(const AttentionBackward<Bf16>& a,
+                               const JointWalk& walk,
+                               const JointPlan& plan,
+                               int me) {
+  const AttentionShape& shape = a.shape;
+  JointTiles at(walk);
+  if (!at.there()) return;
+  int f = 0;
+  int blocks = blocks_of_tile(shape, at.tile());
+  Place<JointPlan::kStages> place;
+  Place<2> own;
+  Place<2> written;  // of dSᵀ
+  Place<2> read;
+  unsigned dq_phase = 0;
+  int slot_before = 0;       // of the step before
+  int last = -1;             // its stage
+  bool before_last = false;  // whether there was one before it, whose dq is there
+  bool ended = false;        // whether it was the last of its tile
+  Index done = 0;            // that tile's first row
+  int done_column = 0;
+  float dk[kSide / 2] = {};
+  float dv[kSide / 2] = {};
+  float dq[kSide / 2];
+  float s[kTile / 2];
+  float dp[kTile / 2];
+  unsigned p[kTile / 16][4];
+  unsigned ds[kTile / 16][4] = {};
+  const auto store_tile = [&] {  // v of the tile is not needed any more
+    unsigned char* square = plan.memory + (plan.own_v(slot_before, me) - plan.base);
+    set_rows(a.dk, done, done_column, dk, square, me);
+    set_rows(a.dv, done, done_column, dv, square, me);
+  };
+  // dq was put there, but not yet told: until then the writes have settled.
+  const auto tell_dq = [&] {
+    tell(plan.dq_full(me));
+    dq_phase ^= 1U;
+  };
+  tile_copy::wait(plan.own_full(0), 0);
+  tile_copy::wait(plan.full(0), 0);
+  arrived(dk);
+  arrived(dv);
+  begin();
+  multiply_block(s, plan.own_k(0, me), plan.q(0));
+  commit();
+  for (bool more = true; more;) {
+    const int stage = place.stage;
+    const int slot = own.stage;
+    const float* numbers = plan.numbers(stage);
+    const bool end = f + 1 == blocks;
+    place.next();
+    wait<0>();  // S, and dk of the step before
+    arrived(s);
+    arrived(dk);
+    used(ds);
+    if (last >= 0) release(plan.empty(last));
+    if (before_last) tell_dq();
+    if (ended) store_tile();
+    if (kCausal && end) {
+      keys_probabilities<true>(s, numbers, me * kSide, p);
+    } else {
+      keys_probabilities<false>(s, numbers, 0, p);
+    }
+    if (last >= 0) tile_copy::wait(plan.slopes_full(read.stage), read.phase);
+    begin();
+    multiply_block(dp, plan.own_v(slot, me), plan.dout(stage));
+    add_block(dv, p, plan.dout(stage), f);
+    multiply_slopes(dq, plan, read.stage, slot_before, me);  // of the step before
+    commit();
+    wait<0>();
+    arrived(dp);
+    arrived(dv);
+    arrived(dq);
+    if (last >= 0) {
+      release(plan.slopes_empty(read.stage));
+      read.next();
+    }
+    if (ended) tell(plan.own_empty(slot_before));
+    keys_slopes(p, dp, numbers, ds);
+    used(p);
+    tile_copy::wait(plan.slopes_empty(written.stage), written.phase ^ 1U);
+#pragma unroll
+    for (int k = 0; k < kTile / 16; ++k) store_fragment(plan.slopes(written.stage, me), k, ds[k]);
+    const int add = f;
+    if (end) {
+      done = at.head() / shape.heads * shape.key_rows + at.tile() * kTile + me * kSide;
+      done_column = static_cast<int>(at.head() % shape.heads) * kSide;
+      at.next();
+      more = at.there();
+      if (more) {
+        own.next();
+        f = 0;
+        blocks = blocks_of_tile(shape, at.tile());
+        tile_copy::wait(plan.own_full(own.stage), own.phase);
+      }
+    } else {
+      ++f;
+    }
+    if (more) tile_copy::wait(plan.full(place.stage), place.phase);
+    begin();
+    add_block(dk, ds, plan.q(stage), add);
+    multiply_block(s, plan.own_k(own.stage, me), plan.q(place.stage));
+    commit();
+    tell(plan.slopes_full(written.stage));
+    written.next();
+    before_last = last >= 0;
+    if (before_last) put_dq(dq, plan, me, dq_phase);
+    last = stage;
+    slot_before = slot;
+    ended = end;
+  }
+  wait<0>();
+  arrived(s);
+  arrived(dk);
+  used(ds);
+  if (before_last) tell_dq();
+  tile_copy::wait(plan.slopes_full(read.stage), read.phase);
+  begin();
+  multiply_slopes(dq, plan, read.stage, slot_before, me);
+  commit();
+  store_tile();
+  wait<0>();
+  arrived(dq);
+  put_dq(dq, plan, me, dq_phase);
+  tell_dq();
+}
+
+template <bool kCausal>
+__global__ void __launch_bounds__(kThreads, 1) joint_kernel(const __grid_constant__ Maps maps,
+                                                            const AttentionBackward<Bf16> a,
+                                                            const JointWalk walk,
+                                                            const JointSums sums) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  extern __shared__ __align__(1024) unsigned char memory[];
+  const JointPlan plan(memory);
+  plan.make_barriers();
+  const int warpgroup = warpgroup_of_thread();
+  if (warpgroup == 2) {
+    fewer_registers<kJointOthersRegisters>();
+    const int warp = static_cast<int>(threadIdx.x) % kWarpgroup / 32;
+    if (warp == 0) joint_producer(maps, a, walk, plan);
+    if (warp == 1) joint_rounder(a, walk, sums);
+    if (warp > 1 && lane() == 0) joint_adder(a.shape, walk, plan, sums, warp - 2);
+  } else {
+    more_registers<kJointConsumerRegisters>();
+    joint_consumer<kCausal>(a, walk, plan, warpgroup);
+  }
+#else
+  __trap();  // built for another GPU than the one that was asked
+#endif
+}
+
+}  // namespace norma::kernels::wgmma

@@ -1,0 +1,188 @@
+// What the parts of attention's gradient in one kernel (attention_wgmma_joint.cuh) share: where
+// things lie, which tiles a block has, and the warp that sends for what they need.
+#pragma once
+
+#include "norma/kernels/cuda/attention_wgmma.cuh"
+
+namespace norma::kernels::wgmma {
+
+inline constexpr int kJointOthersRegisters = 56;
+inline constexpr int kJointConsumerRegisters = 224;
+
+/// Where things lie in shared memory.
+struct JointPlan {
+  static constexpr int kStages = 2;
+  static constexpr int kOwnBytes = 4 * kSquareBytes;  // k of both warpgroups, then v; twice
+  static constexpr int kStageBytes = 4 * kSquareBytes;
+  static constexpr int kStagesAt = 2 * kOwnBytes;
+  static constexpr int kSlopesAt = kStagesAt + kStages * kStageBytes;
+  static constexpr int kDqAt = kSlopesAt + 8 * kSquareBytes;
+  static constexpr int kDqBytes = kSide * kSide * static_cast<int>(sizeof(float));
+  static constexpr int kNumbers = 2 * kTile + 4;  // lse, delta, the factor and three to be aligned
+  static constexpr int kNumbersAt = kDqAt + 2 * kDqBytes;
+  static constexpr int kBarriersAt =
+      kNumbersAt + kStages * kNumbers * static_cast<int>(sizeof(float));
+  static constexpr int kBytes = kBarriersAt + 8 * (2 * kStages + 12);
+
+  unsigned char* memory;
+  unsigned base;
+  __device__ explicit JointPlan(unsigned char* at)
+      : memory(at), base(tile_copy::shared_address(at)) {}
+  __device__ unsigned at(int bytes) const { return base + static_cast<unsigned>(bytes); }
+  __device__ unsigned own_k(int slot, int warpgroup) const {
+    return at(slot * kOwnBytes + warpgroup * kSquareBytes);
+  }
+  __device__ unsigned own_v(int slot, int warpgroup) const { return own_k(slot, 2 + warpgroup); }
+  /// 128 rows in two squares, one below the other.
+  __device__ unsigned q(int stage) const { return at(kStagesAt + stage * kStageBytes); }
+  __device__ unsigned dout(int stage) const { return q(stage) + 2 * kSquareBytes; }
+  /// dSᵀ of a warpgroup's keys: two squares, of 64 queries each.
+  __device__ unsigned slopes(int buffer, int warpgroup) const {
+    return at(kSlopesAt + (buffer * 2 + warpgroup) * 2 * kSquareBytes);
+  }
+  __device__ float* numbers(int stage) const {
+    return reinterpret_cast<float*>(memory + kNumbersAt) + stage * kNumbers;
+  }
+  __device__ unsigned dq(int warpgroup) const { return at(kDqAt + warpgroup * kDqBytes); }
+  __device__ unsigned full(int stage) const { return at(kBarriersAt + 8 * stage); }
+  __device__ unsigned empty(int stage) const { return full(kStages + stage); }
+  __device__ unsigned own_full(int slot) const { return full(2 * kStages + slot); }
+  __device__ unsigned own_empty(int slot) const { return full(2 * kStages + 2 + slot); }
+  __device__ unsigned slopes_full(int buffer) const { return full(2 * kStages + 4 + buffer); }
+  __device__ unsigned slopes_empty(int buffer) const { return full(2 * kStages + 6 + buffer); }
+  __device__ unsigned dq_full(int warpgroup) const { return full(2 * kStages + 8 + warpgroup); }
+  __device__ unsigned dq_empty(int warpgroup) const { return full(2 * kStages + 10 + warpgroup); }
+
+  /// By all threads, once.
+  __device__ void make_barriers() const {
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < 2; ++i) {
+        tile_copy::make_barrier(full(i), 1);
+        tile_copy::make_barrier(empty(i), kConsumerWarps);
+        tile_copy::make_barrier(own_full(i), 1);
+        tile_copy::make_barrier(own_empty(i), kConsumerWarps);
+        tile_copy::make_barrier(slopes_full(i), kConsumerWarps);
+        tile_copy::make_barrier(slopes_empty(i), kConsumerWarps);
+        tile_copy::make_barrier(dq_full(i), kConsumerWarps / 2);
+        tile_copy::make_barrier(dq_empty(i), 1);
+      }
+      tile_copy::publish_barriers();
+    }
+    __syncthreads();
+  }
+};
+static_assert(JointPlan::kStages == 2);
+
+/// Tiles of keys of all heads. Heads are taken in sets; in a set the first tile of every head comes
+/// first, then the second: the tiles of one head are far enough apart not to wait for each other,
+/// and near enough to find its queries in the cache. Rounds of blocks go to and fro, so that all
+/// have the same to do under a causal mask. A tile comes after those that it waits for.
+struct JointWalk {
+  int heads;
+  int tiles;  // of a head
+  int set;    // heads
+};
+class JointTiles {
+ public:
+  __device__ explicit JointTiles(const JointWalk& walk) : walk_(walk) { settle(); }
+  __device__ bool there() const { return index_ < items(); }
+  __device__ void next() {
+    ++round_;
+    settle();
+  }
+  __device__ int head() const {
+    return index_ / of_set() * walk_.set + index_ % of_set() % heads_here();
+  }
+  __device__ int tile() const { return index_ % of_set() / heads_here(); }
+
+ private:
+  __device__ int items() const { return walk_.heads * walk_.tiles; }
+  __device__ int of_set() const { return walk_.set * walk_.tiles; }
+  __device__ int heads_here() const {
+    return min(walk_.set, walk_.heads - index_ / of_set() * walk_.set);
+  }
+  __device__ void settle() {
+    const int blocks = static_cast<int>(gridDim.x);
+    const int mine = static_cast<int>(blockIdx.x);
+    do {
+      index_ = round_ * blocks + (round_ % 2 == 0 ? mine : blocks - 1 - mine);
+    } while (index_ >= items() && ++round_ * blocks < items());
+  }
+  JointWalk walk_;
+  int round_ = 0;
+  int index_ = 0;
+};
+
+/// dq in f32 (heads of all sequences, 64 queries at a time, 64·64), and how many tiles have added
+/// to each.
+struct JointSums {
+  float* dq;
+  unsigned* turns;
+};
+
+__device__ inline int blocks_of_head(const AttentionShape& s) {
+  return static_cast<int>(s.queries) / kTile;
+}
+__device__ inline int blocks_of_tile(const AttentionShape& s, int tile) {
+  return blocks_of_head(s) - (s.causal ? tile : 0);
+}
+
+__device__ inline void joint_producer(const Maps& maps,
+                                      const AttentionBackward<Bf16>& a,
+                                      const JointWalk& walk,
+                                      const JointPlan& plan) {
+  const AttentionShape& s = a.shape;
+  Place<JointPlan::kStages> place;
+  Place<2> own;
+  for (JointTiles at(walk); at.there(); at.next()) {
+    const int h = at.head() % static_cast<int>(s.heads);
+    const int b = at.head() / static_cast<int>(s.heads);
+    const Index numbers_of_head = static_cast<Index>(at.head()) * s.queries;
+    const float factor = a.head_factor[h];
+    tile_copy::wait(plan.own_empty(own.stage), own.phase ^ 1U);
+    if (lane() == 0) {
+      const unsigned full = plan.own_full(own.stage);
+      tile_copy::arrive_expecting(full, JointPlan::kOwnBytes);
+      for (int w = 0; w < 2; ++w) {
+        const int key = at.tile() * kTile + w * kSide;
+        tile_copy::copy_box(plan.own_k(own.stage, w), &maps.k, h * kSide, key, b, full);
+        tile_copy::copy_box(plan.own_v(own.stage, w), &maps.v, h * kSide, key, b, full);
+      }
+    }
+    __syncwarp();
+    own.next();
+    const int blocks = blocks_of_tile(s, at.tile());
+    for (int f = 0; f < blocks; ++f, place.next()) {
+      const int query = (blocks_of_head(s) - 1 - f) * kTile;
+      float lse[4];
+      float delta[4];
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        const Index number = numbers_of_head + query + lane() + 32 * r;
+        lse[r] = a.lse[number] * kLog2E;
+        delta[r] = a.scratch[number] * factor;
+      }
+      tile_copy::wait(plan.empty(place.stage), place.phase ^ 1U);
+      float* numbers = plan.numbers(place.stage);
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        numbers[lane() + 32 * r] = lse[r];
+        numbers[kTile + lane() + 32 * r] = delta[r];
+      }
+      if (lane() == 0) numbers[2 * kTile] = factor;
+      __syncwarp();
+      if (lane() == 0) {
+        const unsigned full = plan.full(place.stage);
+        tile_copy::arrive_expecting(full, JointPlan::kStageBytes);
+        for (int w = 0; w < 2; ++w) {
+          const auto below = static_cast<unsigned>(w * kSquareBytes);
+          const int row = query + w * kSide;
+          tile_copy::copy_box(plan.q(place.stage) + below, &maps.q, h * kSide, row, b, full);
+          tile_copy::copy_box(plan.dout(place.stage) + below, &maps.dout, h * kSide, row, b, full);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace norma::kernels::wgmma
