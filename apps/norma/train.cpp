@@ -45,6 +45,7 @@ void print_forecast(const Recipe& recipe, const Forecast& plan) {
   row("parameters", memory.parameters);
   row("gradients", memory.gradients);
   row("optimizer state", memory.optimizer);
+  row("optimizer scratch", memory.optimizer_scratch);
   row("activations", memory.activations);
   row("data", memory.data);
   row(plan.device_bytes_known ? "the program itself" : "workspaces", plan.process_bytes);
@@ -70,6 +71,7 @@ void print_forecast_json(const Recipe& recipe, const Forecast& plan) {
       .add("parameter_bytes", static_cast<Index>(plan.memory.parameters))
       .add("gradient_bytes", static_cast<Index>(plan.memory.gradients))
       .add("optimizer_bytes", static_cast<Index>(plan.memory.optimizer))
+      .add("optimizer_scratch_bytes", static_cast<Index>(plan.memory.optimizer_scratch))
       .add("activation_bytes", static_cast<Index>(plan.memory.activations))
       .add("data_bytes", static_cast<Index>(plan.memory.data))
       .add("process_bytes", static_cast<Index>(plan.process_bytes))

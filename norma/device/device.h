@@ -26,6 +26,7 @@ struct Info {
   std::size_t total_bytes = 0;
   std::size_t free_bytes = 0;
   int multiprocessors = 0;
+  int generation = 0;  // the first number of its compute capability: 9 for Hopper
   std::string driver;  // "13.0"
 };
 /// Throws RequestError with the reason where there is none.

@@ -71,7 +71,10 @@ struct AttentionBackward {
   Rows<T> dv;
   Into dv_into;
   Wide<T>* dhead_factor;  // (batch, heads): one sum per sequence and head; null: not wanted
-  Wide<T>* scratch;       // Cpu: backward_scratch() per thread; Cuda: backward_scratch_on_gpu()
+  Wide<T>* scratch;       // Cpu: backward_scratch() per thread; Cuda: scratch_on_gpu()
+  /// dq, dk and dv are wanted, set and nothing else, fits_joint_gradient(), and scratch has room
+  /// for it: one kernel may make all of them.
+  bool joint;
 };
 template <class T>
 void run(Ref, const AttentionBackward<T>& a);
@@ -83,17 +86,30 @@ void run(Cuda, const AttentionBackward<T>& a);
 Index forward_scratch(const AttentionShape& shape);
 Index backward_scratch(const AttentionShape& shape);
 /// Whether sizes and rules are those for which one kernel on Hopper makes all gradients in bf16.
+inline constexpr Index kJointWidth = 64;  // of a head
+inline constexpr Index kJointTile = 128;  // queries, and keys
 constexpr bool fits_joint_gradient(const AttentionShape& s) {
-  return s.head_width == 64 && s.heads == s.kv_heads && s.queries == s.keys &&
-         s.keys == s.key_rows && s.queries % 128 == 0 && s.softcap == 0 && !s.log_length &&
+  return s.head_width == kJointWidth && s.heads == s.kv_heads && s.queries == s.keys &&
+         s.keys == s.key_rows && s.queries % kJointTile == 0 && s.softcap == 0 && !s.log_length &&
          s.lengths == nullptr;
 }
-/// Elements that the Cuda kernels need in all: two for each query of each head; and where one
-/// kernel makes all gradients, dq in f32 and a count for every 64 queries.
-constexpr Index backward_scratch_on_gpu(const AttentionShape& shape, bool bf16) {
-  const Index rows = shape.batch * shape.heads * shape.queries;
-  const bool joint = bf16 && fits_joint_gradient(shape);
-  return 2 * rows + (joint ? rows * shape.head_width + rows / 64 : 0);
+/// What the Cuda kernels have in their scratch memory, in elements: two numbers for each query of
+/// each head; and for one kernel that makes all gradients, dq in f32 (`sums`) and a count for each
+/// half of a tile of it (`turns`).
+struct AttentionScratch {
+  Index sums_at;
+  Index turns_at;
+  Index turns;
+  Index all;
+};
+constexpr AttentionScratch scratch_on_gpu(const AttentionShape& s, bool joint) {
+  const Index rows = s.batch * s.heads * s.queries;
+  const Index sums = joint ? rows * kJointWidth : 0;
+  const Index turns = joint ? rows / (kJointTile / 2) : 0;
+  return {.sums_at = 2 * rows,
+          .turns_at = 2 * rows + sums,
+          .turns = turns,
+          .all = 2 * rows + sums + turns};
 }
 
 /// head_factor_h = scale · temperature_h · log_scale_h; see ops/attention.h.

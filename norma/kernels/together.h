@@ -4,7 +4,8 @@
 
 namespace norma::kernels {
 
-/// Arguments travel as parameters of a kernel, of which there are 4 KiB.
+/// Arguments travel as parameters of a kernel, of which there are 4 KiB; what else a kernel is told
+/// has the rest.
 inline constexpr int kMostTogether = 40;
 
 /// Arguments that differ in where they point alone. No run writes what another one reads or writes.
@@ -13,6 +14,7 @@ struct Together {
   static_assert(sizeof(Args) * kMostTogether <= 4000);
   Args each[kMostTogether];
   int count = 0;
+  /// At most kMostTogether: who makes a batch sees to it.
   void add(const Args& args) { each[count++] = args; }
 };
 

@@ -151,11 +151,14 @@ Var attention(Var q, Var k, Var v, AttentionSpec spec, AttentionExtras extras) {
     const WantedRows dtemperature = wanted(b, extras.temperature);
     const WantedRows dlog_scale = wanted(b, extras.log_scale);
     const bool factor_wanted = dtemperature || dlog_scale;
+    const auto is_set = [](const WantedRows& wanted) { return wanted && wanted.into == Into::set; };
+    const bool joint = on_gpu(dout) && dout.dtype == DType::bf16 && is_set(dq) && is_set(dk) &&
+                       is_set(dv) && !factor_wanted && kernels::fits_joint_gradient(shape);
     const Scratch dfactor = b.scratch({shape.batch, shape.heads}, wide(dout.dtype));
-    const Scratch scratch = b.scratch(
-        on_gpu(dout) ? Shape{kernels::backward_scratch_on_gpu(shape, dout.dtype == DType::bf16)}
-                     : Shape{thread_count(), kernels::backward_scratch(shape)},
-        wide(dout.dtype));
+    const Scratch scratch =
+        b.scratch(on_gpu(dout) ? Shape{kernels::scratch_on_gpu(shape, joint).all}
+                               : Shape{thread_count(), kernels::backward_scratch(shape)},
+                  wide(dout.dtype));
     dispatch(kOp, dout, [&](auto who, auto zero) {
       using T = decltype(zero);
       Wide<T>* dfactors = elements<Wide<T>>(dfactor.tensor());
@@ -175,7 +178,8 @@ Var attention(Var q, Var k, Var v, AttentionSpec spec, AttentionExtras extras) {
                                                  .dv = dv.rows<T>(),
                                                  .dv_into = dv.into,
                                                  .dhead_factor = factor_wanted ? dfactors : nullptr,
-                                                 .scratch = elements<Wide<T>>(scratch.tensor())});
+                                                 .scratch = elements<Wide<T>>(scratch.tensor()),
+                                                 .joint = joint});
       if (!factor_wanted) return;
       kernels::run(kernels::few(who),
                    kernels::HeadFactorBackward<T>{

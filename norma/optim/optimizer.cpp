@@ -247,6 +247,10 @@ std::size_t Optimizer::state_bytes() const {
   return static_cast<std::size_t>(elements) * size_of(dtype_);
 }
 
+std::size_t Optimizer::scratch_bytes() const {
+  return scratch_.bytes() + partials_.bytes() + before_.bytes() + numbers_.bytes() + sent_.bytes();
+}
+
 std::unique_ptr<Optimizer> make_optimizer(ParamStore& params, const OptimSpec& spec) {
   return std::make_unique<Optimizer>(params, spec);
 }

@@ -48,6 +48,8 @@ class Optimizer {
   std::vector<StateTensor> state();
   /// Bytes of state held for parameters; gaps between them and the step counter are not counted.
   std::size_t state_bytes() const;
+  /// Bytes that its steps need besides.
+  std::size_t scratch_bytes() const;
   Index steps_done() const { return static_cast<Index>(steps_); }
   /// With every number filled in.
   const OptimSpec& spec() const { return spec_; }

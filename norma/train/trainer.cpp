@@ -218,6 +218,7 @@ Trainer::Memory Trainer::memory() const {
   return {.parameters = params_.values().bytes() + (copies ? copies.bytes() : 0),
           .gradients = params_.grads().bytes(),
           .optimizer = optimizer_->state_bytes(),
+          .optimizer_scratch = optimizer_->scratch_bytes(),
           .activations = tape_.arena().touched(),
           .data = data_.held_bytes + batch_.bytes() + eval_batch_.bytes()};
 }

@@ -78,10 +78,13 @@ class Trainer {
   struct Memory {
     std::size_t parameters = 0;
     std::size_t gradients = 0;
-    std::size_t optimizer = 0;
+    std::size_t optimizer = 0;          // its state
+    std::size_t optimizer_scratch = 0;  // what it needs besides
     std::size_t activations = 0;
     std::size_t data = 0;
-    std::size_t total() const { return parameters + gradients + optimizer + activations + data; }
+    std::size_t total() const {
+      return parameters + gradients + optimizer + optimizer_scratch + activations + data;
+    }
   };
   Memory memory() const;
 

@@ -60,6 +60,7 @@ Info info() {
   Info info;
   info.name = context().properties.name;
   info.multiprocessors = multiprocessors();
+  info.generation = context().properties.major;
   check(cudaMemGetInfo(&info.free_bytes, &info.total_bytes), "asking for the GPU's memory");
   int driver = 0;
   check(cudaDriverGetVersion(&driver), "asking for the driver");

@@ -46,11 +46,11 @@ Index blocks_of(const Walk& walk) { return std::min<Index>(walk.items, device::m
 /// All three in one kernel; the rows' sums are there.
 void joint_pass(const AttentionBackward<Bf16>& a, const Maps& maps) {
   const AttentionShape& s = a.shape;
-  const Index rows = s.batch * s.heads * s.queries;
-  float* const dq = a.scratch + 2 * rows;
-  auto* const turns = reinterpret_cast<unsigned*>(dq + rows * kSide);
-  device::check(cudaMemsetAsync(turns, 0, rows / kSide * sizeof(unsigned), device::stream()),
-                "clearing turns");
+  static_assert(kJointWidth == kSide && kJointTile == kTile);
+  const AttentionScratch at = scratch_on_gpu(s, true);
+  auto* const turns = reinterpret_cast<unsigned*>(a.scratch + at.turns_at);
+  const auto bytes = static_cast<std::size_t>(at.turns) * sizeof(unsigned);
+  device::check(cudaMemsetAsync(turns, 0, bytes, device::stream()), "clearing turns");
   const auto heads = static_cast<int>(s.batch * s.heads);
   const auto tiles = static_cast<int>(s.keys / kTile);
   // Four tiles of a head at work at a time: its queries stay in the cache meanwhile.
@@ -63,7 +63,7 @@ void joint_pass(const AttentionBackward<Bf16>& a, const Maps& maps) {
                maps,
                a,
                JointWalk{.heads = heads, .tiles = tiles, .set = set},
-               JointSums{.dq = dq, .turns = turns});
+               JointSums{.dq = a.scratch + at.sums_at, .turns = turns});
 }
 
 template <int kWidth>
@@ -76,10 +76,8 @@ void passes(const AttentionBackward<Bf16>& a, const Maps& maps) {
          0,
          rows_kernel<kWidth>,
          a);
-  if constexpr (kWidth == 64) {
-    const bool all = a.dq && a.dk && a.dv && a.dhead_factor == nullptr;
-    const bool set = a.dq_into == Into::set && a.dk_into == Into::set && a.dv_into == Into::set;
-    if (all && set && fits_joint_gradient(s)) return joint_pass(a, maps);
+  if constexpr (kWidth == kJointWidth) {
+    if (a.joint) return joint_pass(a, maps);
   }
   if (a.dk || a.dv) {
     const Walk walk = walk_of(s.batch * s.kv_heads, s.keys, s.causal);

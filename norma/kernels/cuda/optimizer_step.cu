@@ -1,8 +1,7 @@
 #include <algorithm>
-#include <new>
 
+#include "norma/kernels/cuda/element_of.cuh"
 #include "norma/kernels/cuda/keep.cuh"
-#include "norma/kernels/element_rules.h"
 #include "norma/kernels/optimizer_step.h"
 
 namespace norma::kernels {
@@ -19,60 +18,6 @@ constexpr int kWidth = kPack<float>;
 /// Steps lie along z of a grid.
 template <class Rule>
 using Steps = Together<ElementStep<float, Rule>>;
-
-/// Whether it is cautious stands in the rule, which the host cannot see.
-struct SgdAtRunTime : SgdElement<true> {
-  __device__ SgdAtRunTime(const SgdRule& rule, double clip)
-      : SgdElement<true>(rule, clip), caution(rule.caution) {}
-  __device__ float operator()(float w, float gradient_in, float& b, float&) const {
-    const float g = gradient(w, gradient_in);
-    float s = direction(g, b);
-    if (caution) s = s * g > 0 ? s * factor : 0.0f;
-    return keep * w - lr * s;
-  }
-  bool caution;
-};
-
-template <class Rule>
-struct ElementOf;
-template <>
-struct ElementOf<SgdRule> {
-  using Type = SgdAtRunTime;
-};
-template <>
-struct ElementOf<AdamRule> {
-  using Type = AdamElement;
-};
-template <>
-struct ElementOf<GatedAdamRule> {
-  using Type = GatedAdamElement;
-};
-template <>
-struct ElementOf<LionRule> {
-  using Type = LionElement;
-};
-template <>
-struct ElementOf<AdagradRule> {
-  using Type = AdagradElement;
-};
-template <>
-struct ElementOf<RmspropRule> {
-  using Type = RmspropElement;
-};
-template <>
-struct ElementOf<SignRule> {
-  using Type = SignElement;
-};
-
-/// One thread works out what is the same for all elements; powers in double are slow.
-template <class Rule>
-__device__ typename ElementOf<Rule>::Type element_of(const Rule* rule, const double* clip) {
-  using Element = typename ElementOf<Rule>::Type;
-  __shared__ alignas(16) unsigned char memory[sizeof(Element)];
-  if (threadIdx.x == 0 && threadIdx.y == 0) new (memory) Element(*rule, factor_at(clip));
-  __syncthreads();
-  return *reinterpret_cast<const Element*>(memory);
-}
 
 /// N neighbours from i on: their states are written, their new weights given.
 template <int N, class Step, class Element>
@@ -281,7 +226,8 @@ void run(Cuda, const Together<ElementStep<T, Rule>>& all) {
   const auto fits = [](const ElementStep<T, Rule>& a) { return in_packs(a); };
   const bool wide = fits(all.each[0]);
   if (std::count_if(all.each, all.each + all.count, fits) != (wide ? all.count : 0)) {
-    // Packs decide the order in which a row is added up, so each step has to choose for itself.
+    // Packs need aligned memory and decide the order in which a row is added up, so each step has
+    // to choose for itself.
     for (int i = 0; i < all.count; ++i) run(Cuda{}, Steps<Rule>{.each = {all.each[i]}, .count = 1});
     return;
   }
