@@ -89,6 +89,14 @@ train_peer() {
     --precision "$precision" "$@"
 }
 
+# Start weights, a recipe and tokens of the peer, as FOLDER/peer, and the weights as a run of Norma's: IMPORTED.
+start_from_peer() {
+  local name=$1 steps=$2 folder=$3 imported=$4
+  limited "$python" "$peer" --case "${name%%:*}" --optimizer "$(optimizer_of "$name")" --device "$device" \
+    --steps "$steps" --export "$folder/peer" &&
+    limited "$norma" import "$folder/peer" --out "$imported" >/dev/null 2>"$folder/import.txt"
+}
+
 # Weights of the peer go to Norma, and both train on the same windows. The peer does so once more with a residual stream in bf16:
 # how far that moves its losses is what rounding alone does.
 compare_losses() {
@@ -96,9 +104,7 @@ compare_losses() {
   [[ $precision == f32 ]] || narrow=("$folder/narrow.jsonl")
   note "losses of $name"
   rm -rf "$folder"
-  if limited "$python" "$peer" --case "${name%%:*}" --optimizer "$(optimizer_of "$name")" --device "$device" \
-    --steps 50 --export "$folder/peer" &&
-    limited "$norma" import "$folder/peer" --out "$folder/start" >/dev/null 2>"$folder/import.txt" &&
+  if start_from_peer "$name" 50 "$folder" "$folder/start" &&
     limited "$norma" train "$folder/peer/recipe.toml" data.path="$folder/peer/data" train.init_from="$folder/start" \
       train.device="$device" train.precision="$precision" --out "$folder/run" >"$folder/train.txt" 2>&1 &&
     train_peer "$folder" "${peer_args[@]}" >"$folder/losses.jsonl" &&
@@ -134,9 +140,7 @@ compare_gradients() {
   fi
   note "gradients of $name"
   rm -rf "$folder"
-  if limited "$python" "$peer" --case "${name%%:*}" --optimizer "$(optimizer_of "$name")" --device "$device" \
-    --steps 15 --export "$folder/peer" &&
-    limited "$norma" import "$folder/peer" --out "$folder/import" >/dev/null 2>"$folder/import.txt" &&
+  if start_from_peer "$name" 15 "$folder" "$folder/import" &&
     limited "$norma" train "$folder/peer/recipe.toml" data.path="$folder/peer/data" train.init_from="$folder/import" \
       schedule.warmup=10 train.device="$device" train.precision="$precision" --out "$folder/start" >"$folder/start.txt" 2>&1 &&
     # Norma refuses settings that SGD does not use.

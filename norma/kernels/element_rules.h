@@ -144,4 +144,32 @@ struct SignElement {
   float scale, keep, lr, momentum, fresh;
 };
 
+/// The element of a rule. For SGD it depends on who steps.
+template <class Rule>
+struct ElementOf;
+template <>
+struct ElementOf<AdamRule> {
+  using Type = AdamElement;
+};
+template <>
+struct ElementOf<GatedAdamRule> {
+  using Type = GatedAdamElement;
+};
+template <>
+struct ElementOf<LionRule> {
+  using Type = LionElement;
+};
+template <>
+struct ElementOf<AdagradRule> {
+  using Type = AdagradElement;
+};
+template <>
+struct ElementOf<RmspropRule> {
+  using Type = RmspropElement;
+};
+template <>
+struct ElementOf<SignRule> {
+  using Type = SignElement;
+};
+
 }  // namespace norma::kernels

@@ -136,7 +136,7 @@ Place Optimizer::place_of(const Job& job, const ParamStore& params, const double
   place.scratch = scratch_.data() + job.scratch_at;
   place.scalars = reinterpret_cast<double*>(partials_.data());
   place.partials = place.scalars + Place::kScalars;
-  place.numbers = (sent_.data() != nullptr ? sent_ : numbers_).data() + job.numbers_at;
+  place.numbers = numbers_beside_weights().data() + job.numbers_at;
   place.clip = clip;
   if (const Tensor copies = params.copies()) place.copy = copies.as<Bf16>() + job.span.offset;
   place.keep = job.capped ? kernels::Keep::nothing : keep_of(job.span.tags);
@@ -247,8 +247,12 @@ std::size_t Optimizer::state_bytes() const {
   return static_cast<std::size_t>(elements) * size_of(dtype_);
 }
 
+const Buffer& Optimizer::numbers_beside_weights() const {
+  return states_.device().kind == DeviceKind::cuda ? sent_ : numbers_;
+}
+
 std::size_t Optimizer::scratch_bytes() const {
-  return scratch_.bytes() + partials_.bytes() + before_.bytes() + numbers_.bytes() + sent_.bytes();
+  return scratch_.bytes() + partials_.bytes() + before_.bytes() + numbers_beside_weights().bytes();
 }
 
 std::unique_ptr<Optimizer> make_optimizer(ParamStore& params, const OptimSpec& spec) {

@@ -48,7 +48,7 @@ class Optimizer {
   std::vector<StateTensor> state();
   /// Bytes of state held for parameters; gaps between them and the step counter are not counted.
   std::size_t state_bytes() const;
-  /// Bytes that its steps need besides.
+  /// Bytes that its steps need besides, where the weights are.
   std::size_t scratch_bytes() const;
   Index steps_done() const { return static_cast<Index>(steps_); }
   /// With every number filled in.
@@ -61,6 +61,7 @@ class Optimizer {
   void require_store(const ParamStore& params) const;
   void allocate(const ParamStore& params);
   void allocate_scratch(Device device);
+  const Buffer& numbers_beside_weights() const;
   Place place_of(const Job& job, const ParamStore& params, const double* clip) const;
   void run(const Batch& batch, const ParamStore& params, const double* clip) const;
   void run_capped(const Job& job, const Place& place) const;

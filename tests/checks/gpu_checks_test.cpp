@@ -4,16 +4,14 @@
 #include "norma/checks/device_case.h"
 #include "norma/checks/registry.h"
 #include "norma/device/device.h"
+#include "tests/support/needs_gpu.h"
 
 namespace norma::checks {
 namespace {
 
 class GpuOpChecks : public testing::TestWithParam<std::size_t> {
  protected:
-  void SetUp() override {
-    if (!device::kBuiltWithCuda) GTEST_SKIP() << "this build has no CUDA";
-    if (!device::available()) GTEST_SKIP() << "there is no GPU that CUDA can use";
-  }
+  void SetUp() override { NORMA_NEEDS_GPU(); }
 
   static void all_pass(DType dtype) {
     const OpCheck& check = registry()[GetParam()];

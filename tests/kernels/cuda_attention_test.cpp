@@ -5,11 +5,15 @@
 
 #include <gtest/gtest.h>
 
-#include "norma/device/device.h"
 #include "norma/kernels/attention.h"
+#include "norma/tensor/plain.h"
+#include "tests/support/needs_gpu.h"
+#include "tests/support/values.h"
 
 namespace norma::kernels {
 namespace {
+
+constexpr Device kGpu{DeviceKind::cuda};
 
 struct Case {
   Index batch, tokens, heads;
@@ -19,158 +23,125 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << c.batch << "x" << c.tokens << "x" << c.heads << (c.causal ? " causal" : " full");
 }
 
-template <class T>
-struct OnDevice {
-  explicit OnDevice(std::size_t n)
-      : count(n), data(static_cast<T*>(device::allocate(n * sizeof(T)))) {}
-  explicit OnDevice(const std::vector<T>& from) : OnDevice(from.size()) {
-    device::copy_in(data, from.data(), count * sizeof(T));
-  }
-  ~OnDevice() { device::release(data); }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
-  std::vector<T> out() const {
-    std::vector<T> all(count);
-    device::copy_out(all.data(), data, count * sizeof(T));
-    return all;
-  }
-  std::size_t count;
-  T* data;
-};
-
-/// Sums of four uniform numbers: near enough to normal ones, of spread 1.
-std::vector<Bf16> noise(Index count, std::uint64_t seed) {
-  std::vector<Bf16> made;
-  std::uint64_t state = seed * 0x9E3779B97F4A7C15U + 1;
-  for (Index i = 0; i < count; ++i) {
-    float sum = 0;
-    for (int j = 0; j < 4; ++j) {
-      state = state * 6364136223846793005U + 1442695040888963407U;
-      sum += static_cast<float>(state >> 40) / static_cast<float>(1 << 24) - 0.5f;
-    }
-    made.push_back(to_bf16(sum * 1.7320508f));
-  }
-  return made;
+OwnedTensor sent(const Tensor& from) {
+  OwnedTensor there(from.shape, from.dtype, kGpu);
+  copy(from, there.tensor);
+  return there;
 }
 
-/// The columns q, k and v of one matrix with eight more behind them, as a layer has them.
-struct Columns {
-  OnDevice<Bf16> all;
-  Index rows, width, stride;
-  Columns(const std::vector<Bf16>& from, Index row_count, Index part_width)
-      : all(from), rows(row_count), width(part_width), stride(3 * part_width + 8) {}
-  Rows<Bf16> part(Index i) const { return {all.data + i * width, rows, width, stride}; }
-};
+/// q, k and v as a layer has them: columns of one matrix, which has eight more behind them.
+constexpr Index kBehind = 8;
+Rows<Bf16> part(const OwnedTensor& all, Index i) {
+  const Index width = (all.tensor.shape.cols() - kBehind) / 3;
+  return {
+      all.tensor.as<Bf16>() + i * width, all.tensor.shape.rows(), width, all.tensor.shape.cols()};
+}
 
 class GpuAttention : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
-    if (!device::available()) GTEST_SKIP() << "no GPU here";
+    NORMA_NEEDS_GPU();
     constexpr int kHopper = 9;
     if (device::info().generation != kHopper) GTEST_SKIP() << "this GPU has no such kernel";
   }
 };
 
-double spread(const std::vector<Bf16>& values) {
-  double sum = 0;
-  for (const Bf16 value : values) sum += std::pow(to_float(value), 2);
-  return std::sqrt(sum / static_cast<double>(values.size()));
-}
-double spread_of_gap(const std::vector<Bf16>& a, const std::vector<Bf16>& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += std::pow(to_float(a[i]) - to_float(b[i]), 2);
-  return std::sqrt(sum / static_cast<double>(a.size()));
-}
-
 TEST_P(GpuAttention, OneKernelMakesTheGradientOfTwo) {
   const Case& c = GetParam();
-  constexpr Index kWidth = 64;
   const Index rows = c.batch * c.tokens;
-  const Index width = c.heads * kWidth;
-  const auto numbers = static_cast<std::size_t>(c.batch * c.heads * c.tokens);
+  const Index width = c.heads * kJointWidth;
   const AttentionShape shape{.batch = c.batch,
                              .queries = c.tokens,
                              .keys = c.tokens,
                              .key_rows = c.tokens,
                              .heads = c.heads,
                              .kv_heads = c.heads,
-                             .head_width = kWidth,
+                             .head_width = kJointWidth,
                              .causal = c.causal,
                              .log_length = false,
                              .softcap = 0,
                              .lengths = nullptr,
                              .uniform_factor = 0};
   ASSERT_TRUE(fits_joint_gradient(shape));
-  std::vector<float> factors;
-  for (Index h = 0; h < c.heads; ++h) factors.push_back(0.1f + 0.02f * static_cast<float>(h % 4));
-  const Columns qkv(noise(rows * (3 * width + 8), 1), rows, width);
-  const OnDevice<Bf16> dout(noise(rows * width, 2));
-  const OnDevice<Bf16> o(static_cast<std::size_t>(rows * width));
-  const OnDevice<float> factor(factors);
-  const OnDevice<float> lse(numbers);
+  const OwnedTensor factors({c.heads}, DType::f32);
+  for (Index h = 0; h < c.heads; ++h) {
+    set_value(factors.tensor, 0, h, 0.1 + 0.02 * static_cast<double>(h % 4));
+  }
+  const Shape all_columns{rows, 3 * width + kBehind};
+  const OwnedTensor factor = sent(factors.tensor);
+  const OwnedTensor qkv = sent(test::normals(all_columns, DType::bf16, 1).tensor);
+  const OwnedTensor dout = sent(test::normals({rows, width}, DType::bf16, 2).tensor);
+  const OwnedTensor o({rows, width}, DType::bf16, kGpu);
+  const OwnedTensor lse({c.batch, c.heads, c.tokens}, DType::f32, kGpu);
   const AttentionScratch at = scratch_on_gpu(shape, true);
-  const OnDevice<float> scratch(std::vector<float>(static_cast<std::size_t>(at.all)));
-  const std::vector<Bf16> nothing(static_cast<std::size_t>(rows * (3 * width + 8)), to_bf16(0.5f));
+  const OwnedTensor scratch({at.all}, DType::f32, kGpu);
+  const Rows<Bf16> q = part(qkv, 0);
+  const Rows<Bf16> k = part(qkv, 1);
+  const Rows<Bf16> v = part(qkv, 2);
+  const Rows<Bf16> o_rows{o.tensor.as<Bf16>(), rows, width, width};
+  if constexpr (device::kBuiltWithCuda) {
+    run(Cuda{},
+        AttentionForward<Bf16>{.shape = shape,
+                               .q = q,
+                               .k = k,
+                               .v = v,
+                               .head_factor = factor.tensor.as<float>(),
+                               .o = o_rows,
+                               .lse = lse.tensor.as<float>(),
+                               .scratch = nullptr});
+  }
   const auto gradient = [&](bool joint) {
-    const Columns to(nothing, rows, width);
+    const OwnedTensor to(all_columns, DType::bf16, kGpu);
+    fill(to.tensor, 0.5);
     if constexpr (device::kBuiltWithCuda) {
       run(Cuda{},
-          AttentionForward<Bf16>{.shape = shape,
-                                 .q = qkv.part(0),
-                                 .k = qkv.part(1),
-                                 .v = qkv.part(2),
-                                 .head_factor = factor.data,
-                                 .o = {o.data, rows, width, width},
-                                 .lse = lse.data,
-                                 .scratch = nullptr});
-      run(Cuda{},
           AttentionBackward<Bf16>{.shape = shape,
-                                  .q = qkv.part(0),
-                                  .k = qkv.part(1),
-                                  .v = qkv.part(2),
-                                  .head_factor = factor.data,
-                                  .o = {o.data, rows, width, width},
-                                  .lse = lse.data,
-                                  .dout = {dout.data, rows, width, width},
-                                  .dq = to.part(0),
+                                  .q = q,
+                                  .k = k,
+                                  .v = v,
+                                  .head_factor = factor.tensor.as<float>(),
+                                  .o = o_rows,
+                                  .lse = lse.tensor.as<float>(),
+                                  .dout = {dout.tensor.as<Bf16>(), rows, width, width},
+                                  .dq = part(to, 0),
                                   .dq_into = Into::set,
-                                  .dk = to.part(1),
+                                  .dk = part(to, 1),
                                   .dk_into = Into::set,
-                                  .dv = to.part(2),
+                                  .dv = part(to, 2),
                                   .dv_into = Into::set,
                                   .dhead_factor = nullptr,
-                                  .scratch = scratch.data,
+                                  .scratch = scratch.tensor.as<float>(),
                                   .joint = joint});
     }
-    return to.all.out();
+    return host_copy(to.tensor);
   };
-  const std::vector<Bf16> whole = gradient(true);
-  const std::vector<Bf16> again = gradient(true);
-  EXPECT_EQ(std::memcmp(whole.data(), again.data(), whole.size() * sizeof(Bf16)), 0);
+  const OwnedTensor whole = gradient(true);
+  const OwnedTensor again = gradient(true);
+  EXPECT_EQ(std::memcmp(whole.tensor.data, again.tensor.data, whole.tensor.bytes()), 0);
 
   // It was that kernel: every tile of keys that a query sees has had its turn.
-  const std::vector<float> left = scratch.out();
+  const OwnedTensor left = host_copy(scratch.tensor);
   for (Index i = 0; i < at.turns; ++i) {
     unsigned turns = 0;
-    std::memcpy(&turns, &left[static_cast<std::size_t>(at.turns_at + i)], sizeof turns);
+    std::memcpy(&turns, left.tensor.as<float>() + at.turns_at + i, sizeof turns);
     const Index tiles = c.tokens / kJointTile;
     ASSERT_EQ(turns, static_cast<unsigned>(c.causal ? i / 2 % tiles + 1 : tiles)) << i;
   }
 
-  const std::vector<Bf16> two = gradient(false);
-  const Index stride = 3 * width + 8;
+  const OwnedTensor two = gradient(false);
   for (Index i = 0; i < 4; ++i) {  // dq, dk, dv, and the columns behind them
-    std::vector<Bf16> ours;
-    std::vector<Bf16> theirs;
+    double gap = 0;
+    double all = 0;
     for (Index r = 0; r < rows; ++r) {
-      for (Index col = i * width; col < (i < 3 ? (i + 1) * width : stride); ++col) {
-        ours.push_back(whole[static_cast<std::size_t>(r * stride + col)]);
-        theirs.push_back(two[static_cast<std::size_t>(r * stride + col)]);
+      for (Index col = i * width; col < (i < 3 ? (i + 1) * width : all_columns.cols()); ++col) {
+        const double wanted = value_at(two.tensor, r, col);
+        gap += std::pow(value_at(whole.tensor, r, col) - wanted, 2);
+        all += std::pow(wanted, 2);
       }
     }
     // Both round probabilities and results, at other places; 1 % would be a mistake.
     constexpr double kMostApart = 0.006;
-    EXPECT_LE(spread_of_gap(ours, theirs), i < 3 ? kMostApart * spread(theirs) : 0) << "part " << i;
+    EXPECT_LE(std::sqrt(gap), i < 3 ? kMostApart * std::sqrt(all) : 0) << "part " << i;
   }
 }
 INSTANTIATE_TEST_SUITE_P(Shapes,

@@ -7,6 +7,7 @@
 #include "norma/device/device.h"
 #include "norma/ops/dropout.h"
 #include "norma/tensor/plain.h"
+#include "tests/support/needs_gpu.h"
 #include "tests/support/values.h"
 
 namespace norma {
@@ -16,9 +17,7 @@ constexpr Device kGpu{DeviceKind::cuda};
 
 class GpuDropout : public testing::TestWithParam<DType> {
  protected:
-  void SetUp() override {
-    if (!device::available()) GTEST_SKIP() << "no GPU here";
-  }
+  void SetUp() override { NORMA_NEEDS_GPU(); }
 };
 
 /// Ones in `cols` columns of a wider tensor, from column `begin` on, of (4, 9, …).

@@ -9,6 +9,7 @@
 #include "norma/ops/geodesic.h"
 #include "norma/tensor/plain.h"
 #include "tests/support/expect.h"
+#include "tests/support/needs_gpu.h"
 #include "tests/support/values.h"
 
 namespace norma {
@@ -103,9 +104,7 @@ Result run(Index rows, Index cols, GeodesicRule rule, DType dtype, Device device
 
 class GpuGeodesic : public testing::TestWithParam<std::tuple<GeodesicRule, DType>> {
  protected:
-  void SetUp() override {
-    if (!device::available()) GTEST_SKIP() << "no GPU here";
-  }
+  void SetUp() override { NORMA_NEEDS_GPU(); }
 };
 
 TEST_P(GpuGeodesic, RareRowsAreThoseOfTheReference) {

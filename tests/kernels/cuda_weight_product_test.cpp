@@ -7,6 +7,7 @@
 
 #include "norma/device/device.h"
 #include "norma/kernels/cuda/product_weights.h"
+#include "tests/support/needs_gpu.h"
 
 namespace norma::kernels {
 namespace {
@@ -52,7 +53,7 @@ std::vector<float> product(const Case& s, double beta) {
   const OnDevice<Bf16> a(factor(s.k, s.m + s.padding, 1));
   const OnDevice<Bf16> b(factor(s.k, s.n + s.padding, 2));
   const OnDevice<float> there(c);
-  const OnDevice<char> workspace(std::vector<char>(device::kProductWorkspaceBytes));
+  const OnDevice<char> workspace{std::vector<char>(device::kProductWorkspaceBytes)};
   Gemm<Bf16, float> g;
   g.trans_a = true;
   g.m = s.m;
@@ -74,9 +75,7 @@ std::vector<float> product(const Case& s, double beta) {
 
 class GpuWeightProduct : public testing::TestWithParam<Case> {
  protected:
-  void SetUp() override {
-    if (!device::available()) GTEST_SKIP() << "no GPU here";
-  }
+  void SetUp() override { NORMA_NEEDS_GPU(); }
 };
 
 TEST_P(GpuWeightProduct, IsExactForWholeNumbersAndTheSameTwice) {

@@ -9,6 +9,7 @@
 #include "norma/ops/dispatch.h"
 #include "norma/tensor/buffer.h"
 #include "norma/tensor/plain.h"
+#include "tests/support/needs_gpu.h"
 
 namespace norma {
 namespace {
@@ -74,8 +75,7 @@ TEST(Draw, TheReferenceDrawsTheSameBits) {
 }
 
 TEST(GpuDraw, IsTheCpusButForAFewLastBits) {
-  if (!device::kBuiltWithCuda) GTEST_SKIP() << "this build has no CUDA";
-  if (!device::available()) GTEST_SKIP() << "there is no GPU that CUDA can use";
+  NORMA_NEEDS_GPU();
   const Device gpu{DeviceKind::cuda};
   EXPECT_EQ(drawn({.bound = 0.3}, gpu), drawn({.bound = 0.3}, {}));
   for (const double cut : {0.0, 2.0}) {

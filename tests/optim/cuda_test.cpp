@@ -9,6 +9,7 @@
 #include "norma/optim/angle_meter.h"
 #include "norma/optim/clip.h"
 #include "tests/optim/zoo.h"
+#include "tests/support/needs_gpu.h"
 
 namespace norma {
 namespace {
@@ -18,9 +19,6 @@ using test::Zoo;
 
 constexpr Device kGpu{DeviceKind::cuda};
 constexpr int kSteps = 10;
-
-#define NORMA_NEEDS_GPU() \
-  if (!device::available()) GTEST_SKIP() << "there is no GPU that this build can use"
 
 struct Case {
   std::string name;
@@ -76,12 +74,6 @@ std::vector<Case> cases() {
 /// Zoos on both devices with the same weights, stepped with the same gradients.
 class GpuOptimizer : public testing::TestWithParam<Case> {};
 
-std::vector<double> home(const Tensor& tensor) {
-  const OwnedTensor here(tensor.shape, tensor.dtype);
-  copy(tensor, here.tensor);
-  return Zoo::list(here.tensor);
-}
-
 /// The largest difference, beside the root mean square of what is wanted.
 double gap(const std::vector<double>& got, const std::vector<double>& want) {
   double worst = 0;
@@ -119,9 +111,10 @@ TEST_P(GpuOptimizer, FollowsTheCpu) {
     EXPECT_NEAR(found.grad_scale, wanted.grad_scale, 1e-6);
     EXPECT_EQ(found.clipped, wanted.clipped);
     if (step > 1) continue;
-    EXPECT_LE(gap(home(gpu.params.values()), home(cpu.params.values())), 2e-6) << "one step";
+    EXPECT_LE(gap(Zoo::list(gpu.params.values()), Zoo::list(cpu.params.values())), 2e-6)
+        << "one step";
   }
-  EXPECT_LE(gap(home(gpu.params.values()), home(cpu.params.values())), 1e-4);
+  EXPECT_LE(gap(Zoo::list(gpu.params.values()), Zoo::list(cpu.params.values())), 1e-4);
   EXPECT_LE(unit_norm_error(gpu.params), 1e-6);
 }
 
@@ -137,7 +130,7 @@ TEST_P(GpuOptimizer, TheSameBitsTwice) {
       clip.clip(zoo.params);
       optimizer.apply(zoo.params, clip.grad_scale());
     }
-    return home(zoo.params.values());
+    return Zoo::list(zoo.params.values());
   };
   EXPECT_EQ(run(), run());
 }
@@ -158,9 +151,9 @@ TEST_P(GpuOptimizer, CopiesAreTheRoundedMasters) {
       convert(zoo.params.value(param), rounded.tensor);
       const Tensor copies = zoo.params.copies();
       const Tensor copied(copies.as<Bf16>() + param.offset, param.shape, DType::bf16, kGpu);
-      EXPECT_EQ(home(copied), Zoo::list(rounded.tensor)) << param.name;
+      EXPECT_EQ(Zoo::list(copied), Zoo::list(rounded.tensor)) << param.name;
       if (masters == Masters::none) {
-        EXPECT_EQ(home(copied), home(zoo.params.value(param))) << param.name;
+        EXPECT_EQ(Zoo::list(copied), Zoo::list(zoo.params.value(param))) << param.name;
       }
     }
   }

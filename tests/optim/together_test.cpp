@@ -8,18 +8,17 @@
 #include <gtest/gtest.h>
 
 #include "norma/device/device.h"
+#include "norma/kernels/parallel.h"
 #include "norma/optim/job.h"
 #include "norma/optim/optimizer.h"
 #include "tests/optim/zoo.h"
+#include "tests/support/needs_gpu.h"
 
 namespace norma {
 namespace {
 
 using Names = std::vector<std::string>;
 using test::Zoo;
-
-#define NORMA_NEEDS_GPU() \
-  if (!device::available()) GTEST_SKIP() << "there is no GPU that this build can use"
 
 /// What blocks of a model declare.
 struct Crowd {
@@ -83,6 +82,9 @@ TEST(Batches, HoldWhatHasOneShapeAndOneConstraint) {
   }
 }
 
+const std::vector<Names> kMatricesAlone{
+    {"embedding", "head"}, {"q0"}, {"v0"}, {"out0"}, {"gain0", "scale0"}, {"up0"}, {"down0"}};
+
 TEST(Batches, KeepRulesApart) {
   // Vectors take another rule than spheres.
   EXPECT_EQ(
@@ -90,26 +92,12 @@ TEST(Batches, KeepRulesApart) {
       (std::vector<Names>{
           {"embedding", "head"}, {"q0", "v0"}, {"out0"}, {"gain0", "scale0"}, {"up0"}, {"down0"}}));
   // Muon has scratch memory for one matrix.
-  EXPECT_EQ(batches(Crowd{.layers = 1}, {.name = OptimName::muon}),
-            (std::vector<Names>{{"embedding", "head"},
-                                {"q0"},
-                                {"v0"},
-                                {"out0"},
-                                {"gain0", "scale0"},
-                                {"up0"},
-                                {"down0"}}));
+  EXPECT_EQ(batches(Crowd{.layers = 1}, {.name = OptimName::muon}), kMatricesAlone);
 }
 
 TEST(Batches, LeaveCappedAloneAndLazyWithLazy) {
   const OptimSpec spec{.name = OptimName::adamw, .lazy_rows = true, .angular_cap = 0.01};
-  EXPECT_EQ(batches(Crowd{.layers = 1}, spec),
-            (std::vector<Names>{{"embedding", "head"},
-                                {"q0"},
-                                {"v0"},
-                                {"out0"},
-                                {"gain0", "scale0"},
-                                {"up0"},
-                                {"down0"}}));
+  EXPECT_EQ(batches(Crowd{.layers = 1}, spec), kMatricesAlone);
   // A hidden matrix of a table's shape is not lazy.
   ParamStore params;
   const auto add = [&](const char* name, ParamClass kind) {
@@ -136,6 +124,23 @@ TEST(Batches, HoldNoFrozenParameterAndNotMoreThanARuleTakes) {
   EXPECT_EQ(seen.size(), params.params().size() - 1);
   EXPECT_FALSE(seen.contains("q1"));
   for (const auto& [name, times] : seen) EXPECT_EQ(times, 1) << name;
+}
+
+TEST(Batches, HaveScratchMemoryForEachOfThem) {
+  const auto bytes = [](std::size_t matrices) {
+    ParamStore params;
+    for (std::size_t i = 0; i < matrices; ++i) {
+      params.add({std::to_string(i),
+                  {64, 48},
+                  {.constraint = Constraint::unit, .axis = VectorAxis::columns}});
+    }
+    params.allocate(DType::f32);
+    return Optimizer(params, {.name = OptimName::adamw}).scratch_bytes();
+  };
+  // The squares of 48 columns, by chunks of rows.
+  const auto squares = static_cast<std::size_t>(kernels::RowChunks(64).count * 48) * sizeof(float);
+  EXPECT_EQ(bytes(4) - bytes(3), sizeof(kernels::AdamRule) + aligned_bytes(squares));
+  EXPECT_EQ(bytes(kMostPlaces + 1) - bytes(kMostPlaces), sizeof(kernels::AdamRule));
 }
 
 struct Case {
@@ -165,12 +170,6 @@ std::vector<Case> cases() {
   all.push_back({"wide", {.name = adamw}, {.layers = 2, .width = 520}});
   all.push_back({"many", {.name = adamw}, {.layers = 45}});
   return all;
-}
-
-std::vector<double> home(const Tensor& tensor) {
-  const OwnedTensor here(tensor.shape, tensor.dtype);
-  copy(tensor, here.tensor);
-  return Zoo::list(here.tensor);
 }
 
 /// A store with an optimizer, whose weights and gradients depend on the parameters' names alone.
@@ -205,13 +204,13 @@ class Stepped {
     std::map<std::string, std::vector<double>> found;
     const Tensor copies = params_.copies();
     for (const Param& param : params_.params()) {
-      found[param.name] = home(params_.value(param));
+      found[param.name] = Zoo::list(params_.value(param));
       if (!copies || param.shape.rank() < 2) continue;
-      found[param.name + " in bf16"] =
-          home(Tensor(copies.as<Bf16>() + param.offset, param.shape, DType::bf16, copies.device));
+      found[param.name + " in bf16"] = Zoo::list(
+          Tensor(copies.as<Bf16>() + param.offset, param.shape, DType::bf16, copies.device));
     }
     for (const StateTensor& state : optimizer_->state()) {
-      if (state.name != "step") found[state.name] = home(state.tensor);
+      if (state.name != "step") found[state.name] = Zoo::list(state.tensor);
     }
     return found;
   }

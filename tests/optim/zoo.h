@@ -60,9 +60,11 @@ struct Zoo {
   std::vector<double> grads(const std::string& name) const {
     return list(params.grad(params.find(name)));
   }
+  /// Of a tensor on any device.
   static std::vector<double> list(const Tensor& t) {
+    const OwnedTensor home = host_copy(t);
     std::vector<double> all;
-    for_each_place(t.shape, [&](Index r, Index c) { all.push_back(value_at(t, r, c)); });
+    for_each_place(t.shape, [&](Index r, Index c) { all.push_back(value_at(home.tensor, r, c)); });
     return all;
   }
   ParamStore params;

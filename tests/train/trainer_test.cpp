@@ -141,6 +141,7 @@ TEST(Forecast, MemoryIsExactlyWhatARunTakes) {
       EXPECT_EQ(plan.parameters, trainer.params().count());
       EXPECT_EQ(plan.memory.parameters, taken.parameters);
       EXPECT_EQ(plan.memory.optimizer, taken.optimizer);
+      EXPECT_EQ(plan.memory.optimizer_scratch, taken.optimizer_scratch);
       EXPECT_EQ(plan.memory.activations, taken.activations) << scheme << " " << recompute;
     }
   }

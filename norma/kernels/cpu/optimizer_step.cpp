@@ -20,29 +20,9 @@ void with_element(const SgdRule& rule, double clip, F&& f) {
     f(SgdElement<false>(rule, clip));
   }
 }
-template <class F>
-void with_element(const AdamRule& rule, double clip, F&& f) {
-  f(AdamElement(rule, clip));
-}
-template <class F>
-void with_element(const GatedAdamRule& rule, double clip, F&& f) {
-  f(GatedAdamElement(rule, clip));
-}
-template <class F>
-void with_element(const LionRule& rule, double clip, F&& f) {
-  f(LionElement(rule, clip));
-}
-template <class F>
-void with_element(const AdagradRule& rule, double clip, F&& f) {
-  f(AdagradElement(rule, clip));
-}
-template <class F>
-void with_element(const RmspropRule& rule, double clip, F&& f) {
-  f(RmspropElement(rule, clip));
-}
-template <class F>
-void with_element(const SignRule& rule, double clip, F&& f) {
-  f(SignElement(rule, clip));
+template <class Rule, class F>
+void with_element(const Rule& rule, double clip, F&& f) {
+  f(typename ElementOf<Rule>::Type(rule, clip));
 }
 
 /// n neighbouring elements from `begin` on.

@@ -24,20 +24,11 @@ __device__ inline void set_rows(Rows<Bf16> to,
                                 const float (&values)[kSide / 2],
                                 unsigned char* square,
                                 int warpgroup) {
-  const auto meet = [&] {
-    asm volatile("bar.sync %0, %1;\n" ::"r"(warpgroup + 1), "n"(kWarpgroup) : "memory");
-  };
+  const auto all_meet = [&] { meet(warpgroup); };
   const unsigned at = tile_copy::shared_address(square);
 #pragma unroll
-  for (int k = 0; k < kSide / 16; ++k) {
-    const float* from = values + 8 * k;
-    const unsigned pairs[4] = {pair(from[0], from[1]),
-                               pair(from[2], from[3]),
-                               pair(from[4], from[5]),
-                               pair(from[6], from[7])};
-    store_fragment(at, k, pairs);
-  }
-  meet();
+  for (int k = 0; k < kSide / 16; ++k) store_rounded(at, k, values + 8 * k);
+  all_meet();
 #pragma unroll
   for (int i = 0; i < kSide * kSide / 8; i += kWarpgroup) {
     const int row = (i + static_cast<int>(threadIdx.x) % kWarpgroup) / 8;
@@ -45,7 +36,7 @@ __device__ inline void set_rows(Rows<Bf16> to,
     const auto* from = reinterpret_cast<const Bf16*>(square + row * 128 + (chunk ^ (row % 8)) * 16);
     store_pack(to.row(first + row) + column + 8 * chunk, load_pack<8>(from));
   }
-  meet();
+  all_meet();
 }
 
 /// out = own·blockᵀ for 128 rows of a block.

@@ -21,35 +21,9 @@ struct SgdAtRunTime : SgdElement<true> {
   bool caution;
 };
 
-template <class Rule>
-struct ElementOf;
 template <>
 struct ElementOf<SgdRule> {
   using Type = SgdAtRunTime;
-};
-template <>
-struct ElementOf<AdamRule> {
-  using Type = AdamElement;
-};
-template <>
-struct ElementOf<GatedAdamRule> {
-  using Type = GatedAdamElement;
-};
-template <>
-struct ElementOf<LionRule> {
-  using Type = LionElement;
-};
-template <>
-struct ElementOf<AdagradRule> {
-  using Type = AdagradElement;
-};
-template <>
-struct ElementOf<RmspropRule> {
-  using Type = RmspropElement;
-};
-template <>
-struct ElementOf<SignRule> {
-  using Type = SignElement;
 };
 
 /// One thread works out what is the same for all elements; powers in double are slow.

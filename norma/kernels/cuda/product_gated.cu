@@ -122,14 +122,7 @@ __device__ inline void multiply(const Shape& s, const Layout& at, int warpgroup)
     wgmma::arrived(d);
     ring.release(before);
 #pragma unroll
-    for (int k = 0; k < 2 * kHalfColumns / 16; ++k) {
-      const float* from = d + 8 * k;
-      const unsigned pairs[4] = {wgmma::pair(from[0], from[1]),
-                                 wgmma::pair(from[2], from[3]),
-                                 wgmma::pair(from[4], from[5]),
-                                 wgmma::pair(from[6], from[7])};
-      wgmma::store_fragment(to, k, pairs);
-    }
+    for (int k = 0; k < 2 * kHalfColumns / 16; ++k) wgmma::store_rounded(to, k, d + 8 * k);
     tile_copy::arrive(at.full(warpgroup));
   }
 }

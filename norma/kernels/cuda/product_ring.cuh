@@ -13,6 +13,7 @@ using tile_copy::Place;
 using wgmma::kSide;
 using wgmma::kSquareBytes;
 using wgmma::kWarpgroup;
+using wgmma::meet;
 
 inline constexpr unsigned kSquare = kSquareBytes;  // as a step between addresses
 inline constexpr int kThreads = 3 * kWarpgroup;
@@ -36,10 +37,6 @@ struct Shape {
   int depth;
 };
 
-/// The warps of a warpgroup wait for each other.
-__device__ inline void meet(int warpgroup) {
-  asm volatile("bar.sync %0, %1;\n" ::"r"(warpgroup + 1), "n"(kWarpgroup) : "memory");
-}
 __device__ inline void meet_cluster() {
   asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;\n" ::: "memory");
 }

@@ -257,6 +257,20 @@ __device__ inline unsigned pair(float low, float high) {
 __device__ inline float low_of(unsigned both) { return __uint_as_float(both << 16); }
 __device__ inline float high_of(unsigned both) { return __uint_as_float(both & 0xFFFF0000U); }
 
+/// The k-th 16 columns of a product, which `from` is the first number of, rounded, into a square.
+__device__ inline void store_rounded(unsigned tile, int k, const float* from) {
+  const unsigned pairs[4] = {pair(from[0], from[1]),
+                             pair(from[2], from[3]),
+                             pair(from[4], from[5]),
+                             pair(from[6], from[7])};
+  store_fragment(tile, k, pairs);
+}
+
+/// The warps of a warpgroup wait for each other.
+__device__ inline void meet(int warpgroup) {
+  asm volatile("bar.sync %0, %1;\n" ::"r"(warpgroup + 1), "n"(kWarpgroup) : "memory");
+}
+
 /// Registers of each thread of a warpgroup from here on.
 template <int kRegisters>
 __device__ inline void fewer_registers() {
