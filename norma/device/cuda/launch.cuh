@@ -21,7 +21,15 @@ void launch(const char* what,
   check(cudaGetLastError(), what);
 }
 
-/// launch() with more shared memory than a kernel gets unasked.
+/// More shared memory than a kernel gets unasked.
+template <class... Parameters>
+void allow_shared_memory(void (*kernel)(Parameters...), std::size_t bytes) {
+  check(cudaFuncSetAttribute(
+            kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+        "asking for shared memory");
+}
+
+/// launch() with as much of it.
 template <class... Parameters, class... Arguments>
 void launch_tiles(const char* what,
                   Index blocks,
@@ -29,10 +37,31 @@ void launch_tiles(const char* what,
                   std::size_t shared,
                   void (*kernel)(Parameters...),
                   Arguments&&... arguments) {
-  check(cudaFuncSetAttribute(
-            kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
-        "asking for shared memory");
+  allow_shared_memory(kernel, shared);
   launch(what, static_cast<unsigned>(blocks), threads, shared, kernel, arguments...);
+}
+
+/// launch_tiles() of blocks that wait for each other: an error where they cannot all be at work at
+/// the same time, instead of waiting for ever.
+template <class... Parameters, class... Arguments>
+void launch_together(const char* what,
+                     Index blocks,
+                     int threads,
+                     std::size_t shared,
+                     void (*kernel)(Parameters...),
+                     Arguments&&... arguments) {
+  allow_shared_memory(kernel, shared);
+  cudaLaunchAttribute together{};
+  together.id = cudaLaunchAttributeCooperative;
+  together.val.cooperative = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = shared;
+  config.stream = stream();
+  config.attrs = &together;
+  config.numAttrs = 1;
+  check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), what);
 }
 
 /// Blocks of `threads` for `count` items, at most `most`: kernels walk on in strides of the grid.

@@ -53,17 +53,24 @@ void joint_pass(const AttentionBackward<Bf16>& a, const Maps& maps) {
   device::check(cudaMemsetAsync(turns, 0, bytes, device::stream()), "clearing turns");
   const auto heads = static_cast<int>(s.batch * s.heads);
   const auto tiles = static_cast<int>(s.keys / kTile);
-  // Four tiles of a head at work at a time: its queries stay in the cache meanwhile.
-  const int set = std::clamp(device::multiprocessors() / 4, 1, heads);
-  launch_tiles("attention's gradient",
-               std::min<Index>(Index{heads} * tiles, device::multiprocessors()),
-               kThreads,
-               JointPlan::kBytes,
-               s.causal ? joint_kernel<true> : joint_kernel<false>,
-               maps,
-               a,
-               JointWalk{.heads = heads, .tiles = tiles, .set = set},
-               JointSums{.dq = a.scratch + at.sums_at, .turns = turns});
+  // Tiles of a head at work at a time. More of them wait for each other, with fewer the queries of
+  // more heads have to stay in the cache.
+  constexpr int kTogether = 4;
+  const int multiprocessors = device::multiprocessors();
+  const JointWalk walk{.heads = heads,
+                       .tiles = tiles,
+                       .set = std::clamp(multiprocessors / kTogether, 1, heads),
+                       .workers = std::min(heads * tiles, multiprocessors),
+                       .causal = s.causal};
+  launch_together("attention's gradient",
+                  walk.workers,
+                  kThreads,
+                  JointPlan::kBytes,
+                  s.causal ? joint_kernel<true> : joint_kernel<false>,
+                  maps,
+                  a,
+                  walk,
+                  JointSums{.dq = a.scratch + at.sums_at, .turns = turns});
 }
 
 template <int kWidth>

@@ -169,23 +169,30 @@ __device__ inline void copy_block(const Plan<kWidth>& plan,
   copy_rows<kWidth>(plan.far(stage), far, head, row, b, plan.full(stage));
 }
 
+/// out = own·blockᵀ, with own(k) for the k-th step of own's depth.
+template <int kWidth, int N, class Own>
+__device__ inline void multiply_steps(float (&out)[N], const Own& own, unsigned block) {
+  multiply<false>(out, own(0), rows_step(block, 0));
+#pragma unroll
+  for (int k = 1; k < kWidth / 16; ++k) multiply_add<false>(out, own(k), rows_step(block, k));
+}
+/// out = own·blockᵀ from shared memory.
+template <int kWidth, int N>
+__device__ inline void multiply_rows(float (&out)[N], unsigned own, unsigned block) {
+  multiply_steps<kWidth>(
+      out, [own](int k) { return rows_step(own, k); }, block);
+}
 /// out = own·blockᵀ: from registers where kHeld, else from shared memory.
 template <int kWidth, bool kHeld>
 __device__ inline void multiply_rows(float (&out)[kSide / 2],
                                      const unsigned (&held)[kWidth / 16][4],
                                      unsigned own,
                                      unsigned block) {
-  const auto left = [&](int k) -> decltype(auto) {
-    if constexpr (kHeld) {
-      return (held[k]);
-    } else {
-      return rows_step(own, k);
-    }
-  };
-  multiply<false>(out, left(0), rows_step(block, 0));
-#pragma unroll
-  for (int k = 1; k < kWidth / 16; ++k) {
-    multiply_add<false>(out, left(k), rows_step(block, k));
+  if constexpr (kHeld) {
+    const auto step = [&held](int k) -> const unsigned(&)[4] { return held[k]; };
+    multiply_steps<kWidth>(out, step, block);
+  } else {
+    multiply_rows<kWidth>(out, own, block);
   }
 }
 /// out += left·block, left in registers.

@@ -39,14 +39,6 @@ __device__ inline void set_rows(Rows<Bf16> to,
   all_meet();
 }
 
-/// out = own·blockᵀ for 128 rows of a block.
-__device__ inline void multiply_block(float (&out)[kTile / 2], unsigned own, unsigned block) {
-  multiply<false>(out, rows_step(own, 0), rows_step(block, 0));
-#pragma unroll
-  for (int k = 1; k < kSide / 16; ++k) {
-    multiply_add<false>(out, rows_step(own, k), rows_step(block, k));
-  }
-}
 /// out = left·block, left in registers, or where `add` is not 0 added to it.
 __device__ inline void add_block(float (&out)[kSide / 2],
                                  const unsigned (&left)[kTile / 16][4],
@@ -74,30 +66,23 @@ __device__ inline void multiply_slopes(
   }
 }
 
-/// One step after the other over all blocks of all tiles; a tile's dk and dv and the dq of its last
-/// block end in the step after. Products that there is nothing for, dq in the first step and S in
-/// the last, are done all the same and not looked at: the compiler keeps products in flight only
-/// where they do not depend on conditions.
+/// Step after step over all blocks of all tiles; a tile's dk and dv and the dq of its last block
+/// end in the step after. Products that there is nothing for, dq in the first step and S in the
+/// last, are done all the same and not looked at: the compiler keeps products in flight only where
+/// they do not depend on conditions.
 template <bool kCausal>
 __device__ void joint_consumer(const AttentionBackward<Bf16>& a,
                                const JointWalk& walk,
                                const JointPlan& plan,
                                int me) {
   const AttentionShape& shape = a.shape;
-  JointTiles at(walk);
+  JointTiles at = joint_tiles(walk);
   if (!at.there()) return;
-  int f = 0;
-  int blocks = blocks_of_tile(shape, at.tile());
-  Place<JointPlan::kStages> place;
-  Place<2> own;
-  Place<2> written;  // of dSᵀ
-  Place<2> read;
-  unsigned dq_phase = 0;
-  int slot_before = 0;       // of the step before
-  int last = -1;             // its stage
-  bool before_last = false;  // whether there was one before it, whose dq is there
-  bool ended = false;        // whether it was the last of its tile
-  Index done = 0;            // that tile's first row
+  JointOrder order(at);
+  int f = 0;           // blocks of this tile so far
+  int tiles = 0;       // before this one
+  bool ended = false;  // whether the step before was the last of its tile
+  int done = 0;        // that tile's first row
   int done_column = 0;
   float dk[kSide / 2] = {};
   float dv[kSide / 2] = {};
@@ -106,103 +91,91 @@ __device__ void joint_consumer(const AttentionBackward<Bf16>& a,
   float dp[kTile / 2];
   unsigned p[kTile / 16][4];
   unsigned ds[kTile / 16][4] = {};
-  const auto store_tile = [&] {  // v of the tile is not needed any more
-    unsigned char* square = plan.memory + (plan.own_v(slot_before, me) - plan.base);
+  const auto store_tile = [&](int slot) {  // v of the tile is not needed any more
+    unsigned char* square = plan.memory + (plan.own_v(slot, me) - plan.base);
     set_rows(a.dk, done, done_column, dk, square, me);
     set_rows(a.dv, done, done_column, dv, square, me);
-  };
-  // dq was put there, but not yet told: until then the writes have settled.
-  const auto tell_dq = [&] {
-    tell(plan.dq_full(me));
-    dq_phase ^= 1U;
   };
   tile_copy::wait(plan.own_full(0), 0);
   tile_copy::wait(plan.full(0), 0);
   arrived(dk);
   arrived(dv);
   begin();
-  multiply_block(s, plan.own_k(0, me), plan.q(0));
+  multiply_rows<kSide>(s, plan.own_k(0, me), plan.q(0));
   commit();
-  for (bool more = true; more;) {
-    const int stage = place.stage;
-    const int slot = own.stage;
+  int step = 0;
+  for (bool more = true; more; ++step) {
+    const int stage = step % 2;
+    const int before = 1 - stage;
+    const int slot = tiles % 2;
+    const int slot_before = ended ? 1 - slot : slot;
     const float* numbers = plan.numbers(stage);
-    const bool end = f + 1 == blocks;
-    place.next();
     wait<0>();  // S, and dk of the step before
     arrived(s);
     arrived(dk);
     used(ds);
-    if (last >= 0) release(plan.empty(last));
-    if (before_last) tell_dq();
-    if (ended) store_tile();
-    if (kCausal && end) {
+    if (step > 0) release(plan.empty(before));
+    if (step > 1) tell(plan.dq_full(me));  // put there in the step before: the writes have settled
+    if (ended) store_tile(slot_before);
+    if (kCausal && order.place(f) == order.blocks() - 1) {
       keys_probabilities<true>(s, numbers, me * kSide, p);
     } else {
       keys_probabilities<false>(s, numbers, 0, p);
     }
-    if (last >= 0) tile_copy::wait(plan.slopes_full(read.stage), read.phase);
+    if (step > 0) tile_copy::wait(plan.slopes_full(before), phase_of(step - 1));
     begin();
-    multiply_block(dp, plan.own_v(slot, me), plan.dout(stage));
+    multiply_rows<kSide>(dp, plan.own_v(slot, me), plan.dout(stage));
     add_block(dv, p, plan.dout(stage), f);
-    multiply_slopes(dq, plan, read.stage, slot_before, me);  // of the step before
+    multiply_slopes(dq, plan, before, slot_before, me);  // of the step before
     commit();
     wait<0>();
     arrived(dp);
     arrived(dv);
     arrived(dq);
-    if (last >= 0) {
-      release(plan.slopes_empty(read.stage));
-      read.next();
-    }
+    if (step > 0) release(plan.slopes_empty(before));
     if (ended) tell(plan.own_empty(slot_before));
     keys_slopes(p, dp, numbers, ds);
     used(p);
-    tile_copy::wait(plan.slopes_empty(written.stage), written.phase ^ 1U);
+    tile_copy::wait(plan.slopes_empty(stage), phase_of(step) ^ 1U);
 #pragma unroll
-    for (int k = 0; k < kTile / 16; ++k) store_fragment(plan.slopes(written.stage, me), k, ds[k]);
+    for (int k = 0; k < kTile / 16; ++k) store_fragment(plan.slopes(stage, me), k, ds[k]);
     const int add = f;
-    if (end) {
-      done = at.head() / shape.heads * shape.key_rows + at.tile() * kTile + me * kSide;
+    ended = ++f == order.blocks();
+    if (ended) {
+      done = static_cast<int>(at.head() / shape.heads * shape.key_rows) + at.tile() * kTile +
+             me * kSide;
       done_column = static_cast<int>(at.head() % shape.heads) * kSide;
       at.next();
       more = at.there();
       if (more) {
-        own.next();
+        ++tiles;
         f = 0;
-        blocks = blocks_of_tile(shape, at.tile());
-        tile_copy::wait(plan.own_full(own.stage), own.phase);
+        order = JointOrder(at);
+        tile_copy::wait(plan.own_full(tiles % 2), phase_of(tiles));
       }
-    } else {
-      ++f;
     }
-    if (more) tile_copy::wait(plan.full(place.stage), place.phase);
+    if (more) tile_copy::wait(plan.full(before), phase_of(step + 1));
     begin();
     add_block(dk, ds, plan.q(stage), add);
-    multiply_block(s, plan.own_k(own.stage, me), plan.q(place.stage));
+    multiply_rows<kSide>(s, plan.own_k(tiles % 2, me), plan.q(before));
     commit();
-    tell(plan.slopes_full(written.stage));
-    written.next();
-    before_last = last >= 0;
-    if (before_last) put_dq(dq, plan, me, dq_phase);
-    last = stage;
-    slot_before = slot;
-    ended = end;
+    tell(plan.slopes_full(stage));
+    if (step > 0) put_dq(dq, plan, me, step - 1);
   }
   wait<0>();
   arrived(s);
   arrived(dk);
   used(ds);
-  if (before_last) tell_dq();
-  tile_copy::wait(plan.slopes_full(read.stage), read.phase);
+  if (step > 1) tell(plan.dq_full(me));
+  tile_copy::wait(plan.slopes_full((step - 1) % 2), phase_of(step - 1));
   begin();
-  multiply_slopes(dq, plan, read.stage, slot_before, me);
+  multiply_slopes(dq, plan, (step - 1) % 2, tiles % 2, me);
   commit();
-  store_tile();
+  store_tile(tiles % 2);
   wait<0>();
   arrived(dq);
-  put_dq(dq, plan, me, dq_phase);
-  tell_dq();
+  put_dq(dq, plan, me, step - 1);
+  tell(plan.dq_full(me));
 }
 
 template <bool kCausal>
@@ -220,7 +193,7 @@ __global__ void __launch_bounds__(kThreads, 1) joint_kernel(const __grid_constan
     const int warp = static_cast<int>(threadIdx.x) % kWarpgroup / 32;
     if (warp == 0) joint_producer(maps, a, walk, plan);
     if (warp == 1) joint_rounder(a, walk, sums);
-    if (warp > 1 && lane() == 0) joint_adder(a.shape, walk, plan, sums, warp - 2);
+    if (warp > 1) joint_adder(walk, plan, sums, warp - 2);
   } else {
     more_registers<kJointConsumerRegisters>();
     joint_consumer<kCausal>(a, walk, plan, warpgroup);

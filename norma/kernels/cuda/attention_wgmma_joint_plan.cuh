@@ -1,13 +1,17 @@
 // What the parts of attention's gradient in one kernel (attention_wgmma_joint.cuh) share: where
-// things lie, which tiles a block has, and the warp that sends for what they need.
+// things lie, and the warp that sends for what they need. A block is a worker of joint_order.h.
 #pragma once
 
 #include "norma/kernels/cuda/attention_wgmma.cuh"
+#include "norma/kernels/joint_order.h"
 
 namespace norma::kernels::wgmma {
 
 inline constexpr int kJointOthersRegisters = 56;
 inline constexpr int kJointConsumerRegisters = 224;
+
+/// The phase of a barrier of a ring of two that is used for the n-th time, of both together.
+__device__ inline unsigned phase_of(int n) { return static_cast<unsigned>(n) / 2 % 2; }
 
 /// Where things lie in shared memory.
 struct JointPlan {
@@ -57,7 +61,7 @@ struct JointPlan {
   __device__ void make_barriers() const {
     if (threadIdx.x == 0) {
       for (int i = 0; i < 2; ++i) {
-        tile_copy::make_barrier(full(i), 1);
+        tile_copy::make_barrier(full(i), 32);
         tile_copy::make_barrier(empty(i), kConsumerWarps);
         tile_copy::make_barrier(own_full(i), 1);
         tile_copy::make_barrier(own_empty(i), kConsumerWarps);
@@ -73,46 +77,6 @@ struct JointPlan {
 };
 static_assert(JointPlan::kStages == 2);
 
-/// Tiles of keys of all heads. Heads are taken in sets; in a set the first tile of every head comes
-/// first, then the second: the tiles of one head are far enough apart not to wait for each other,
-/// and near enough to find its queries in the cache. Rounds of blocks go to and fro, so that all
-/// have the same to do under a causal mask. A tile comes after those that it waits for.
-struct JointWalk {
-  int heads;
-  int tiles;  // of a head
-  int set;    // heads
-};
-class JointTiles {
- public:
-  __device__ explicit JointTiles(const JointWalk& walk) : walk_(walk) { settle(); }
-  __device__ bool there() const { return index_ < items(); }
-  __device__ void next() {
-    ++round_;
-    settle();
-  }
-  __device__ int head() const {
-    return index_ / of_set() * walk_.set + index_ % of_set() % heads_here();
-  }
-  __device__ int tile() const { return index_ % of_set() / heads_here(); }
-
- private:
-  __device__ int items() const { return walk_.heads * walk_.tiles; }
-  __device__ int of_set() const { return walk_.set * walk_.tiles; }
-  __device__ int heads_here() const {
-    return min(walk_.set, walk_.heads - index_ / of_set() * walk_.set);
-  }
-  __device__ void settle() {
-    const int blocks = static_cast<int>(gridDim.x);
-    const int mine = static_cast<int>(blockIdx.x);
-    do {
-      index_ = round_ * blocks + (round_ % 2 == 0 ? mine : blocks - 1 - mine);
-    } while (index_ >= items() && ++round_ * blocks < items());
-  }
-  JointWalk walk_;
-  int round_ = 0;
-  int index_ = 0;
-};
-
 /// dq in f32 (heads of all sequences, 64 queries at a time, 64·64), and how many tiles have added
 /// to each.
 struct JointSums {
@@ -120,11 +84,18 @@ struct JointSums {
   unsigned* turns;
 };
 
-__device__ inline int blocks_of_head(const AttentionShape& s) {
-  return static_cast<int>(s.queries) / kTile;
+__device__ inline JointTiles joint_tiles(const JointWalk& walk) {
+  return {walk, static_cast<int>(blockIdx.x)};
 }
-__device__ inline int blocks_of_tile(const AttentionShape& s, int tile) {
-  return blocks_of_head(s) - (s.causal ? tile : 0);
+/// By all lanes of a warp: how many tiles add to the block of the n-th visit before this tile does.
+__device__ inline int joint_turn(const JointTiles& at, int visit) {
+  const int end = at.end_of_round();
+  int turn = at.first_of_round();
+  for (int some = turn; some < end; some += 32) {
+    const int other = some + lane();
+    turn += __popc(__ballot_sync(0xFFFFFFFFU, other < end && adds_before(at, visit, other)));
+  }
+  return turn;
 }
 
 __device__ inline void joint_producer(const Maps& maps,
@@ -134,7 +105,7 @@ __device__ inline void joint_producer(const Maps& maps,
   const AttentionShape& s = a.shape;
   Place<JointPlan::kStages> place;
   Place<2> own;
-  for (JointTiles at(walk); at.there(); at.next()) {
+  for (JointTiles at = joint_tiles(walk); at.there(); at.next()) {
     const int h = at.head() % static_cast<int>(s.heads);
     const int b = at.head() / static_cast<int>(s.heads);
     const Index numbers_of_head = static_cast<Index>(at.head()) * s.queries;
@@ -151,9 +122,9 @@ __device__ inline void joint_producer(const Maps& maps,
     }
     __syncwarp();
     own.next();
-    const int blocks = blocks_of_tile(s, at.tile());
-    for (int f = 0; f < blocks; ++f, place.next()) {
-      const int query = (blocks_of_head(s) - 1 - f) * kTile;
+    const JointOrder order(at);
+    for (int f = 0; f < order.blocks(); ++f, place.next()) {
+      const int query = (walk.tiles - 1 - order.place(f)) * kTile;
       float lse[4];
       float delta[4];
 #pragma unroll
@@ -170,9 +141,9 @@ __device__ inline void joint_producer(const Maps& maps,
         numbers[kTile + lane() + 32 * r] = delta[r];
       }
       if (lane() == 0) numbers[2 * kTile] = factor;
-      __syncwarp();
+      // Every lane says that its numbers are there.
+      const unsigned full = plan.full(place.stage);
       if (lane() == 0) {
-        const unsigned full = plan.full(place.stage);
         tile_copy::arrive_expecting(full, JointPlan::kStageBytes);
         for (int w = 0; w < 2; ++w) {
           const auto below = static_cast<unsigned>(w * kSquareBytes);
@@ -180,7 +151,10 @@ __device__ inline void joint_producer(const Maps& maps,
           tile_copy::copy_box(plan.q(place.stage) + below, &maps.q, h * kSide, row, b, full);
           tile_copy::copy_box(plan.dout(place.stage) + below, &maps.dout, h * kSide, row, b, full);
         }
+      } else {
+        tile_copy::arrive(full);
       }
+      __syncwarp();  // a lane two phases behind would wait for ever
     }
   }
 }

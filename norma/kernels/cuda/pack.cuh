@@ -15,6 +15,7 @@ namespace norma::kernels {
 
 using device::launch;
 using device::launch_tiles;
+using device::launch_together;
 
 /// What a kernel computes and adds up in. Values of f32 are there to be compared with other
 /// devices, good to 1e-6 even where sums cancel, so they are computed in double; beside the eight

@@ -60,19 +60,23 @@ __device__ inline unsigned long long nanoseconds() {
   return now;
 }
 /// NORMA_BOUNDED_WAITS: a wait that lasts longer than a whole launch ends the launch with an error.
-template <bool kCluster = false>
-__device__ inline void wait(unsigned barrier, unsigned phase) {
+template <typename Over>
+__device__ inline void wait_until(const Over& over) {
 #ifdef NORMA_BOUNDED_WAITS
-  if (is_over<kCluster>(barrier, phase)) return;
+  if (over()) return;
   constexpr unsigned long long kLongest = 2'000'000'000;
   const unsigned long long begin = nanoseconds();
-  while (!is_over<kCluster>(barrier, phase)) {
+  while (!over()) {
     if (nanoseconds() - begin > kLongest) __trap();
   }
 #else
-  while (!is_over<kCluster>(barrier, phase)) {
+  while (!over()) {
   }
 #endif
+}
+template <bool kCluster = false>
+__device__ inline void wait(unsigned barrier, unsigned phase) {
+  wait_until([&] { return is_over<kCluster>(barrier, phase); });
 }
 
 /// A place in the ring of stages, and the phase of the stage's barriers there.
