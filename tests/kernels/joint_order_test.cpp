@@ -20,6 +20,10 @@ namespace {
 struct Visit {
   int head, block, turn;
 };
+std::size_t index_of(const JointWalk& walk, const Visit& v) {
+  return static_cast<std::size_t>(v.head) * static_cast<std::size_t>(walk.tiles) +
+         static_cast<std::size_t>(v.block);
+}
 /// What a worker does, in its order.
 std::vector<Visit> way_of(const JointWalk& walk, int worker) {
   std::vector<Visit> way;
@@ -69,13 +73,13 @@ TEST_P(JointOrderTest, TurnsComeWhoeverIsQuick) {
   ways.reserve(static_cast<std::size_t>(walk.workers));
   for (int worker = 0; worker < walk.workers; ++worker) ways.push_back(way_of(walk, worker));
   std::vector<std::size_t> done(ways.size(), 0);
-  std::vector<int> turns(static_cast<std::size_t>(walk.heads * walk.tiles), 0);
+  std::vector<int> turns(index_of(walk, {.head = walk.heads, .block = 0, .turn = 0}), 0);
   for (bool moved = true; moved;) {
     moved = false;
     for (std::size_t worker = 0; worker < ways.size(); ++worker) {
       for (; done[worker] < ways[worker].size(); ++done[worker]) {
         const Visit& v = ways[worker][done[worker]];
-        int& turn = turns[static_cast<std::size_t>(v.head * walk.tiles + v.block)];
+        int& turn = turns[index_of(walk, v)];
         if (turn != v.turn) break;
         ++turn;
         moved = true;
@@ -85,9 +89,11 @@ TEST_P(JointOrderTest, TurnsComeWhoeverIsQuick) {
   for (std::size_t worker = 0; worker < ways.size(); ++worker) {
     EXPECT_EQ(done[worker], ways[worker].size()) << "worker " << worker << " waits for ever";
   }
-  for (int block = 0; block < walk.heads * walk.tiles; ++block) {
-    EXPECT_EQ(turns[static_cast<std::size_t>(block)],
-              walk.causal ? block % walk.tiles + 1 : walk.tiles);
+  for (int head = 0; head < walk.heads; ++head) {
+    for (int block = 0; block < walk.tiles; ++block) {
+      const int seen = walk.causal ? block + 1 : walk.tiles;
+      EXPECT_EQ(turns[index_of(walk, {.head = head, .block = block, .turn = 0})], seen);
+    }
   }
 }
 
