@@ -38,7 +38,7 @@ TINY = dict(layers=2, heads=2, width=32, context=16, vocab=64, batch=4, lr=3e-3,
 CASES = {
     "gpt2-124m": GPT2 | SMALL,
     "dnt-124m": GPT2 | SMALL | dict(scheme="dnt-s5"),
-    "gpt2-774m": GPT2 | dict(layers=36, heads=20, width=1280, batch=16, lr=2.5e-4),
+    "gpt2-774m": GPT2 | dict(layers=36, heads=20, width=1280, batch=16, lr=2.5e-4, warmup=2000),
     "ngpt-0.5b": HALF | dict(scheme="ngpt", decay=0.0),
     "prerms-0.5b": HALF | dict(scheme="pre-rms", decay=0.1),
     "ngpt-0.5b-8k": HALF | dict(scheme="ngpt", decay=0.0, context=8192, batch=2),
