@@ -72,17 +72,19 @@ def judged(value, bound, at_least, form="{:.2f}"):
 
 def speed_table(rows):
     print("| shape | Norma ms | torch ms | Norma tok/s | torch tok/s | ratio | at least "
-          "| Norma GiB | torch GiB | ratio | at most | first step s: Norma, torch |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
+          "| Norma GiB | torch GiB | ratio | at most | first step s: Norma, torch | joules a step: Norma, torch |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
     for case in dict.fromkeys(row["case"] for row in rows if row["who"] in ("norma", "torch")):
         def pair(key):
             return median(rows, "norma", case, key), median(rows, "torch", case, key)
         ms, speed, memory, first = map(pair, ("ms_step", "tokens_per_s", "peak_memory_bytes", "first_step_seconds"))
+        joules = pair("joules_step")
         least, most = WANTED.get(case, (None, None))
         gib = [None if value is None else value / GIB for value in memory]
         print(f"| {case} | {show(ms[0])} | {show(ms[1])} | {show(speed[0], '{:,.0f}')} | {show(speed[1], '{:,.0f}')} "
               f"| {judged(ratio(*speed), least, True)} | {show(least)} | {show(gib[0])} | {show(gib[1])} "
-              f"| {judged(ratio(*memory), most, False)} | {show(most)} | {show(first[0])}, {show(first[1])} |")
+              f"| {judged(ratio(*memory), most, False)} | {show(most)} | {show(first[0])}, {show(first[1])} "
+              f"| {show(joules[0], '{:.1f}')}, {show(joules[1], '{:.1f}')} |")
 
 
 def step_lines(rows):

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <deque>
+#include <functional>
+#include <optional>
 
 #include "apps/norma/requests.h"
 #include "norma/base/clock.h"
@@ -33,6 +35,8 @@ struct Timing {
   double backward_s;
   double forward_bytes;   // every input read once, every output written once
   double backward_bytes;  // inputs and output gradients read, input gradients written
+  std::optional<double> forward_j;
+  std::optional<double> backward_j;
 };
 
 /// Adds the bytes of one op's tensors; its outputs are known after a forward pass.
@@ -70,7 +74,11 @@ Timing time_on_cpu(const OpCheck& check, const Shape& size, const std::string& v
   return timing;
 }
 
-Timing time_on_gpu(const OpCheck& check, const Shape& size, const std::string& variant) {
+/// `sustained`: seconds of each pass, or 0 for a short run.
+Timing time_on_gpu(const OpCheck& check,
+                   const Shape& size,
+                   const std::string& variant,
+                   double sustained) {
   constexpr Index kDrawn = Index{1} << 20;
   const checks::Problem problem = check.make(size, variant);
   checks::Instance at(problem,
@@ -80,8 +88,17 @@ Timing time_on_gpu(const OpCheck& check, const Shape& size, const std::string& v
                        .grid = DType::bf16,
                        .drawn = kDrawn});
   Timing timing{};
-  timing.forward_s = checks::gpu_seconds([&] { at.pass_forward(problem.forward); });
-  timing.backward_s = checks::gpu_seconds([&] { at.pass_backward(); });
+  const auto take = [&](const std::function<void()>& pass, double& seconds, auto& joules) {
+    if (sustained == 0) {
+      seconds = checks::gpu_seconds(pass);
+      return;
+    }
+    const checks::SustainedUse use = checks::gpu_sustained(pass, sustained);
+    seconds = use.seconds;
+    joules = use.joules;
+  };
+  take([&] { at.pass_forward(problem.forward); }, timing.forward_s, timing.forward_j);
+  take([&] { at.pass_backward(); }, timing.backward_s, timing.backward_j);
   count_bytes(timing, check, at);
   return timing;
 }
@@ -114,19 +131,28 @@ void report(const OpCheck& check,
         .add("backward_us", timing.backward_s * 1e6)
         .add("backward", backward)
         .add("backward_share", backward / scale / ceiling);
+    if (timing.forward_j) line.add("forward_mj", *timing.forward_j * 1e3);
+    if (timing.backward_j) line.add("backward_mj", *timing.backward_j * 1e3);
     std::puts(line.text().c_str());
     return;
   }
-  std::printf("%-16s %-14s %-20s %9.1f us %7.1f %3.0f%%  %9.1f us %7.1f %3.0f%%  %s\n",
+  const auto energy = [](const std::optional<double>& joules) {
+    char text[32] = "";
+    if (joules) std::snprintf(text, sizeof text, " %8.2f mJ", *joules * 1e3);
+    return std::string(text);
+  };
+  std::printf("%-16s %-14s %-20s %9.1f us %7.1f %3.0f%%%s  %9.1f us %7.1f %3.0f%%%s  %s\n",
               check.op.c_str(),
               variant.c_str(),
               size.text().c_str(),
               timing.forward_s * 1e6,
               forward,
               100 * forward / scale / ceiling,
+              energy(timing.forward_j).c_str(),
               timing.backward_s * 1e6,
               backward,
               100 * backward / scale / ceiling,
+              energy(timing.backward_j).c_str(),
               unit);
 }
 
@@ -136,6 +162,9 @@ int run_bench_kernels(const BenchKernelsRequest& request) {
   const bool gpu = request.device == "cuda";
   if (!gpu && request.device != "cpu") {
     throw RequestError(say("bench: device must be cpu or cuda, got ", request.device, "."));
+  }
+  if (!gpu && request.sustained > 0) {
+    throw RequestError("bench: --sustained is for a GPU; add --device cuda.");
   }
   if (request.threads > 0) set_thread_count(request.threads);
   std::vector<const OpCheck*> chosen;
@@ -159,8 +188,8 @@ int run_bench_kernels(const BenchKernelsRequest& request) {
   for (const OpCheck* check : chosen) {
     for (const Shape& size : gpu ? check->gpu_bench_sizes : check->bench_sizes) {
       const std::string& variant = check->variants.front();
-      const Timing timing =
-          gpu ? time_on_gpu(*check, size, variant) : time_on_cpu(*check, size, variant);
+      const Timing timing = gpu ? time_on_gpu(*check, size, variant, request.sustained)
+                                : time_on_cpu(*check, size, variant);
       report(*check, size, variant, timing, ceilings, request.json);
       std::fflush(stdout);
     }

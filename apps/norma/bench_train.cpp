@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <optional>
 
 #include "apps/norma/requests.h"
 #include "norma/base/clock.h"
@@ -13,6 +14,7 @@
 #include "norma/base/threads.h"
 #include "norma/checks/ceilings.h"
 #include "norma/device/device.h"
+#include "norma/device/energy.h"
 #include "norma/train/run.h"
 #include "norma/train/trainer.h"
 
@@ -149,6 +151,7 @@ int run_bench_train(const BenchTrainRequest& request) {
   Profile profile;
   if (request.profile) trainer.tape().set_profile(&profile);
   std::vector<double> seconds;
+  const std::optional<double> joules_before = on_gpu ? device::joules_used() : std::nullopt;
   const Stopwatch total;
   while (request.steps > 0 ? static_cast<int>(seconds.size()) < request.steps
                            : (total.seconds() < kSeconds || seconds.size() < 5)) {
@@ -157,6 +160,7 @@ int run_bench_train(const BenchTrainRequest& request) {
     seconds.push_back(watch.seconds());
     memory.look();
   }
+  const std::optional<double> joules_after = on_gpu ? device::joules_used() : std::nullopt;
   const auto count = static_cast<int>(seconds.size());
   if (!on_gpu) peak = std::max(peak, checks::measure_gemm_peak());
   const double step_s = median(std::move(seconds));
@@ -179,6 +183,9 @@ int run_bench_train(const BenchTrainRequest& request) {
       .add("peak_memory_bytes", memory.bytes())
       .add("first_step_seconds", first_step_s)
       .add("loss", loss);
+  std::optional<double> joules_step;
+  if (joules_before && joules_after) joules_step = (*joules_after - *joules_before) / count;
+  if (joules_step) line.add("joules_step", *joules_step);
   if (request.json) {
     std::puts(line.text().c_str());
     return 0;
@@ -201,6 +208,7 @@ int run_bench_train(const BenchTrainRequest& request) {
   std::printf("peak memory      %s\nfirst step after %.2f s\n",
               human_bytes(static_cast<double>(memory.bytes())).c_str(),
               first_step_s);
+  if (joules_step) std::printf("joules_step      %.1f\n", *joules_step);
   if (request.profile) print_profile(profile, count, step_s * 1e3);
   return 0;
 }

@@ -47,6 +47,12 @@ Verb declare_bench_kernels(CLI::App& bench, CLI::App*& verb) {
   verb->add_option("op", request->op, "one op; all when absent");
   verb->add_option("--device", request->device, "where to compute: cpu (f32) or cuda (bf16)")
       ->capture_default_str();
+  verb->add_option("--sustained",
+                   request->sustained,
+                   "on a GPU: seconds that each op runs for, forward and backward, to see what it "
+                   "takes at the clock that the card can keep, in time and energy; 0: a short run")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 60.0));
   verb->add_option("--threads", request->threads, "threads; 0: all cores")->capture_default_str();
   verb->add_flag("--json", request->json, "one JSON object a line");
   return [request] { return norma::app::run_bench_kernels(*request); };

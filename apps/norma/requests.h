@@ -26,6 +26,7 @@ int run_check(const CheckRequest& request);
 struct BenchKernelsRequest {
   std::string op;  // empty: all
   std::string device = "cpu";
+  double sustained = 0;  // seconds of each op on a GPU; 0: a short run
   int threads = 0;  // 0: all cores
   bool json = false;
 };

@@ -1,6 +1,7 @@
 """Whole training steps of the GPU peers, and how they are measured."""
 
 import contextlib
+import ctypes
 import math
 import time
 
@@ -73,6 +74,27 @@ class Stepper:
                 self.to_sphere(weight, axis)
         self.optimizer.zero_grad(set_to_none=True)
         return loss.detach()
+
+
+def joules_used():
+    """What the card has drawn since its driver was loaded, right after NVML's counter moved; None where there is none."""
+    try:
+        library = ctypes.CDLL("libnvidia-ml.so.1")
+        device, value = ctypes.c_void_p(), ctypes.c_ulonglong()
+        name = f"GPU-{torch.cuda.get_device_properties(torch.cuda.current_device()).uuid}".encode()
+        if library.nvmlInit_v2() or library.nvmlDeviceGetHandleByUUID(name, ctypes.byref(device)):
+            return None
+    except (OSError, AttributeError):
+        return None
+
+    def now():
+        return None if library.nvmlDeviceGetTotalEnergyConsumption(device, ctypes.byref(value)) else value.value
+
+    before, began = now(), time.perf_counter()
+    while before is not None and time.perf_counter() - began < 0.5:
+        if now() not in (before, None):
+            return value.value * 1e-3
+    return None
 
 
 def used_bytes():

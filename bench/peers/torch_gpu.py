@@ -27,7 +27,7 @@ import torch  # noqa: E402
 import gpu_models  # noqa: E402
 import norma_files  # noqa: E402
 import norma_weights  # noqa: E402
-from gpu_step import Clock, Stepper, lr_at, used_bytes  # noqa: E402
+from gpu_step import Clock, Stepper, joules_used, lr_at, used_bytes  # noqa: E402
 
 # `warmup`: steps of the linear warm-up to lr. Losses are compared over the first 50 of GPT-2's 200: with a warm-up of ten
 # steps rounding alone, a residual stream in bf16, moves torch's own losses by three percent.
@@ -121,14 +121,18 @@ def measure(args, case):
     loss = stepper.step(*batches[0], 1e-3).item()
     first = time.perf_counter()
     most = used_bytes() if device == "cuda" else 0
-    clock = Clock(device)
+    clock, drawn, from_step = Clock(device), None, max(args.warmup, 1)
     for step in range(1, args.warmup + args.steps + 1):
+        if step == from_step and device == "cuda":
+            torch.cuda.synchronize()
+            drawn = joules_used()
         if step >= args.warmup:
             clock.mark()
         loss = stepper.step(*batches[step % len(batches)], 1e-3)
         most = max(most, used_bytes()) if device == "cuda" else 0
     clock.mark()
     times = clock.times()[-args.steps :]
+    ended = joules_used() if device == "cuda" else None
     ms_step = statistics.median(times)
     samples_per_s = case["batch"] / ms_step * 1e3
     tokens_per_s = samples_per_s * tokens
@@ -144,6 +148,7 @@ def measure(args, case):
         "tflops": round(flops * tokens_per_s / 1e12, 3),
         "peak_memory_bytes": most - before,
         "reserved_bytes": torch.cuda.max_memory_reserved() if device == "cuda" else 0,
+        **({"joules_step": round((ended - drawn) / (args.warmup + args.steps + 1 - from_step), 3)} if ended and drawn else {}),
         "compile_seconds": round(first - built, 2),
         "first_step_seconds": round(first - BEGAN, 2),
         "params": params,

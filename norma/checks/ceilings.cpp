@@ -7,6 +7,7 @@
 #include "norma/base/median.h"
 #include "norma/base/rng.h"
 #include "norma/device/device.h"
+#include "norma/device/energy.h"
 #include "norma/device/timer.h"
 #include "norma/kernels/gemm.h"
 #include "norma/ops/dispatch.h"
@@ -102,6 +103,29 @@ double gpu_seconds(const std::function<void()>& f) {
     seconds.push_back(timer.seconds() / calls);
   }
   return median(seconds);
+}
+
+SustainedUse gpu_sustained(const std::function<void()>& f, double seconds) {
+  constexpr double kStretchSeconds = 20e-3;  // between two looks at the clock
+  constexpr double kWarmSeconds = 0.5;       // until the card has settled on a clock
+  const double once = gpu_seconds(f);
+  const int calls = static_cast<int>(std::clamp(kStretchSeconds / once, 1.0, 1e4));
+  const auto keep_up = [&](double least) {
+    Index done = 0;
+    for (const Stopwatch watch; watch.seconds() < least; done += calls) {
+      for (int i = 0; i < calls; ++i) f();
+      device::synchronize();
+    }
+    return done;
+  };
+  keep_up(kWarmSeconds);
+  const std::optional<double> before = device::joules_used();
+  const Stopwatch watch;
+  const auto done = static_cast<double>(keep_up(seconds));
+  const double each = watch.seconds() / done;
+  const std::optional<double> after = device::joules_used();
+  if (!before || !after) return {.seconds = each, .joules = {}};
+  return {.seconds = each, .joules = (*after - *before) / done};
 }
 
 double measure_gpu_gemm_peak() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 namespace norma::checks {
 
@@ -18,5 +19,13 @@ double measure_gpu_copy_bandwidth();
 /// Seconds of one f() on the GPU: the median of several stretches of calls, queued one behind the
 /// other so that the time of the host does not show. f() must not wait.
 double gpu_seconds(const std::function<void()>& f);
+
+/// What one f() takes when the GPU does nothing else for so long that it runs at the clock it can
+/// keep: seconds, and joules where the card counts them. f() must not wait.
+struct SustainedUse {
+  double seconds;
+  std::optional<double> joules;
+};
+SustainedUse gpu_sustained(const std::function<void()>& f, double seconds);
 
 }  // namespace norma::checks

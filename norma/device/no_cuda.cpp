@@ -1,6 +1,7 @@
 // The GPU of a build without CUDA.
 #include "norma/base/error.h"
 #include "norma/device/device.h"
+#include "norma/device/energy.h"
 #include "norma/device/timer.h"
 
 namespace norma::device {
@@ -33,6 +34,8 @@ void Graph::abandon() noexcept {}
 void Graph::end() { refuse(); }
 void Graph::launch() const { refuse(); }
 void Graph::clear() noexcept {}
+
+std::optional<double> joules_used() { refuse(); }
 
 Timer::Timer() { refuse(); }
 Timer::~Timer() = default;

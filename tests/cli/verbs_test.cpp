@@ -69,6 +69,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongRequest{"BadType", "check --dtype f16", "f16"},
         WrongRequest{"BadTypeOnGpu", "check --device cuda --dtype f64", "f32, bf16 or both"},
         WrongRequest{"BadBenchDevice", "bench kernels --device tpu", "tpu"},
+        WrongRequest{"SustainedOnACpu", "bench kernels rms_norm --sustained 1", "--device cuda"},
         WrongRequest{"UnknownCase", "bench train --case gpt-d129", "Did you mean gpt-d12"},
         WrongRequest{"UnknownBenchSetting",
                      "bench train --case gpt-d128 train.recomput=cheap",

@@ -1,0 +1,14 @@
+// What the GPU has drawn. A card at its power limit slows all kernels down alike, so there joules
+// say more about a kernel than its time in a short run does.
+#pragma once
+
+#include <optional>
+
+namespace norma::device {
+
+/// Joules since the driver was loaded, of the whole card, right after its counter moved (which it
+/// does every few hundredths of a second, so this waits as long). Nothing where the card or its
+/// driver has no such counter. Throws RequestError with the reason where there is no GPU.
+std::optional<double> joules_used();
+
+}  // namespace norma::device
