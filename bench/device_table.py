@@ -36,18 +36,19 @@ def losses(kind, metrics, peer, narrow=None):
             raise SystemExit(f"device_table.py: {len(ours)} losses, but {len(theirs)} of the peer in {peer}")
         return [abs(a - b) / abs(b) for a, b in zip(ours, theirs)]
 
-    def largest_gap(ours, theirs):
+    def largest(found):
         # Written so that a loss that is no number fails too.
-        return max(gaps(ours, theirs)) if all(gap >= 0 for gap in gaps(ours, theirs)) else float("nan")
+        return max(found) if all(gap >= 0 for gap in found) else float("nan")
 
     ours, theirs = read(metrics), read(peer)
-    gap = largest_gap(ours, theirs)
+    found = gaps(ours, theirs)
+    gap = largest(found)
     told = {"steps": len(ours), "largest_gap": gap, "limit": LOSS_LIMITS[kind], "good": gap <= LOSS_LIMITS[kind],
             "first": ours[0], "last": ours[-1], "last_peer": theirs[-1],
             # Where losses jump from step to step, rounding alone moves them: the curve says whether they did.
-            "gaps": [float(f"{one:.2g}") for one in gaps(ours, theirs)], "losses": [round(one, 4) for one in theirs]}
+            "gaps": [float(f"{one:.2g}") for one in found], "losses_peer": [round(one, 4) for one in theirs]}
     if narrow:
-        told |= {"gap_of_narrow_peer": largest_gap(read(narrow), theirs), "gap_to_narrow_peer": largest_gap(ours, read(narrow))}
+        told |= {"gap_of_narrow_peer": largest(gaps(read(narrow), theirs)), "gap_to_narrow_peer": largest(gaps(ours, read(narrow)))}
     print(json.dumps(told))
 
 

@@ -166,6 +166,10 @@ int run_bench_kernels(const BenchKernelsRequest& request) {
   if (!gpu && request.sustained > 0) {
     throw RequestError("bench: --sustained is for a GPU; add --device cuda.");
   }
+  if (request.sustained > 0 && request.sustained < 1) {
+    throw RequestError(
+        say("bench: --sustained wants a second or more, got ", request.sustained, "."));
+  }
   if (request.threads > 0) set_thread_count(request.threads);
   std::vector<const OpCheck*> chosen;
   if (request.op.empty()) {

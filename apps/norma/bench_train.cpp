@@ -184,7 +184,9 @@ int run_bench_train(const BenchTrainRequest& request) {
       .add("first_step_seconds", first_step_s)
       .add("loss", loss);
   std::optional<double> joules_step;
-  if (joules_before && joules_after) joules_step = (*joules_after - *joules_before) / count;
+  const bool long_enough = step_s * count >= 1;  // for the card's counter
+  if (joules_before && joules_after && long_enough)
+    joules_step = (*joules_after - *joules_before) / count;
   if (joules_step) line.add("joules_step", *joules_step);
   if (request.json) {
     std::puts(line.text().c_str());

@@ -27,7 +27,7 @@ struct BenchKernelsRequest {
   std::string op;  // empty: all
   std::string device = "cpu";
   double sustained = 0;  // seconds of each op on a GPU; 0: a short run
-  int threads = 0;  // 0: all cores
+  int threads = 0;       // 0: all cores
   bool json = false;
 };
 int run_bench_kernels(const BenchKernelsRequest& request);

@@ -112,10 +112,12 @@ SustainedUse gpu_sustained(const std::function<void()>& f, double seconds) {
   const int calls = static_cast<int>(std::clamp(kStretchSeconds / once, 1.0, 1e4));
   const auto keep_up = [&](double least) {
     Index done = 0;
-    for (const Stopwatch watch; watch.seconds() < least; done += calls) {
+    const Stopwatch watch;
+    do {
       for (int i = 0; i < calls; ++i) f();
       device::synchronize();
-    }
+      done += calls;
+    } while (watch.seconds() < least);
     return done;
   };
   keep_up(kWarmSeconds);

@@ -21,7 +21,8 @@ double measure_gpu_copy_bandwidth();
 double gpu_seconds(const std::function<void()>& f);
 
 /// What one f() takes when the GPU does nothing else for so long that it runs at the clock it can
-/// keep: seconds, and joules where the card counts them. f() must not wait.
+/// keep: seconds, and joules where the card counts them. f() must not wait; `seconds` is one or
+/// more.
 struct SustainedUse {
   double seconds;
   std::optional<double> joules;

@@ -7,8 +7,9 @@
 namespace norma::device {
 
 /// Joules since the driver was loaded, of the whole card, right after its counter moved (which it
-/// does every few hundredths of a second, so this waits as long). Nothing where the card or its
-/// driver has no such counter. Throws RequestError with the reason where there is no GPU.
+/// does every few hundredths of a second, so this waits as long). What lies between two answers
+/// holds such a wait too, and should take a second or more. Nothing where the card or its driver
+/// has no such counter. Throws RequestError with the reason where there is no GPU.
 std::optional<double> joules_used();
 
 }  // namespace norma::device

@@ -13,8 +13,8 @@
 namespace norma::kernels {
 
 /// A head has as many blocks of queries as tiles of keys. Heads are taken in sets; in a set the
-/// first tile of every head comes first, then the second: few tiles of a head are at work at a
-/// time, near enough to each other to find its queries in the cache.
+/// first tile of every head comes first, then the second: where there are heads enough, few tiles
+/// of each are at work at a time, near enough to each other to find its queries in the cache.
 struct JointWalk {
   int heads;
   int tiles;  // of a head
@@ -69,7 +69,7 @@ class JointTiles {
 /// The order in which a tile visits blocks: from the last block to the first, at places 0, 1, ...,
 /// but beginning `shift` places before the end, from which it goes on at place 0. Tiles of a head
 /// that begin at the same time have different shifts, so that they come to a block one after the
-/// other.
+/// other; where there are more of them than blocks, some come together and wait for their turns.
 class JointOrder {
  public:
   /// `tile` is one of those that this round has of the head of `at`. In every second round under a

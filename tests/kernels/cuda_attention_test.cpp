@@ -153,7 +153,10 @@ INSTANTIATE_TEST_SUITE_P(Shapes,
                                          Case{9, 384, 11, false},
                                          // several tiles for each multiprocessor
                                          Case{16, 512, 12, true},
-                                         Case{2, 2048, 3, true}));
+                                         Case{2, 2048, 3, true},
+                                         // more tiles of a head at work than a warp has lanes
+                                         Case{1, 5120, 1, true},
+                                         Case{1, 5120, 1, false}));
 
 }  // namespace
 }  // namespace norma::kernels

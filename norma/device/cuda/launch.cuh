@@ -41,6 +41,26 @@ void launch_tiles(const char* what,
   launch(what, static_cast<unsigned>(blocks), threads, shared, kernel, arguments...);
 }
 
+/// launch() with an attribute, or without one where it is null.
+template <class... Parameters, class... Arguments>
+void launch_as(cudaLaunchAttribute* attribute,
+               const char* what,
+               unsigned blocks,
+               int threads,
+               std::size_t shared,
+               void (*kernel)(Parameters...),
+               Arguments&&... arguments) {
+  if (blocks == 0) return;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = shared;
+  config.stream = stream();
+  config.attrs = attribute;
+  config.numAttrs = attribute == nullptr ? 0 : 1;
+  check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), what);
+}
+
 /// launch_tiles() of blocks that wait for each other: an error where they cannot all be at work at
 /// the same time, instead of waiting for ever.
 template <class... Parameters, class... Arguments>
@@ -54,14 +74,7 @@ void launch_together(const char* what,
   cudaLaunchAttribute together{};
   together.id = cudaLaunchAttributeCooperative;
   together.val.cooperative = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(blocks));
-  config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.dynamicSmemBytes = shared;
-  config.stream = stream();
-  config.attrs = &together;
-  config.numAttrs = 1;
-  check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), what);
+  launch_as(&together, what, static_cast<unsigned>(blocks), threads, shared, kernel, arguments...);
 }
 
 /// Blocks of `threads` for `count` items, at most `most`: kernels walk on in strides of the grid.

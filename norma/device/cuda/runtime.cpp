@@ -8,6 +8,7 @@ namespace norma::device {
 
 void check(cudaError_t code, std::string_view doing) {
   if (code == cudaSuccess) return;
+  cudaGetLastError();                                 // the next launch would report this one again
   const cudaError_t later = cudaDeviceSynchronize();  // sticky errors come back again
   throw Error(say("CUDA: ",
                   doing,

@@ -1,9 +1,10 @@
-// What the two kernels of attention's gradient on Hopper share. A block stays on its multiprocessor
-// and walks over tiles of 128 rows (of keys, or of queries), 64 for each of two warpgroups; a third
-// warpgroup has one warp that sends for what they need: the tile's own rows, which stay, and the
-// blocks of 64 rows of the other side, which pass through a ring of stages. Rows of a tile and of a
-// block begin at multiples of 64, so that a causal mask cuts only blocks on the diagonal, all of
-// them in the same way.
+// What the kernels of attention's gradient on Hopper share. In those for keys and for queries (the
+// joint one has a plan of its own, attention_wgmma_joint_plan.cuh) a block stays on its
+// multiprocessor and walks over tiles of 128 rows (of keys, or of queries), 64 for each of two
+// warpgroups; a third warpgroup has one warp that sends for what they need: the tile's own rows,
+// which stay, and the blocks of 64 rows of the other side, which pass through a ring of stages.
+// Rows of a tile and of a block begin at multiples of 64, so that a causal mask cuts only blocks on
+// the diagonal, all of them in the same way.
 #pragma once
 
 #include "norma/kernels/cuda/attention_rows.cuh"

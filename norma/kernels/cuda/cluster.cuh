@@ -48,10 +48,7 @@ inline bool has_clusters() {
 /// Gives a kernel as much shared memory as it wants.
 template <class... Parameters>
 void allow_shared(const char* what, std::size_t shared, void (*kernel)(Parameters...)) {
-  device::check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                     cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                     static_cast<int>(shared)),
-                what);
+  device::allow_shared_memory(kernel, shared);
   // The driver's own choice leaves room for one block where two would fit.
   device::check(cudaFuncSetAttribute(
                     reinterpret_cast<const void*>(kernel),
@@ -97,17 +94,10 @@ void launch_clusters(const char* what,
                      std::size_t shared,
                      void (*kernel)(Parameters...),
                      Arguments&&... arguments) {
-  if (blocks == 0) return;
   allow_shared(what, shared, kernel);
   cudaLaunchAttribute attribute = cluster_attribute(cluster);
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(blocks);
-  config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.dynamicSmemBytes = shared;
-  config.stream = device::stream();
-  config.attrs = &attribute;
-  config.numAttrs = cluster > 1 ? 1 : 0;
-  device::check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), what);
+  device::launch_as(
+      cluster > 1 ? &attribute : nullptr, what, blocks, threads, shared, kernel, arguments...);
 }
 
 }  // namespace norma::kernels
