@@ -36,10 +36,8 @@ Environment:
 END
 }
 
-for norma in "${NORMA:-}" "$root"/{bin,build/bundle/bin,build/cuda/bin}/norma; do
-  [[ -x $norma ]] && break
-done
-[[ -x $norma ]] || { echo "device.sh: there is no program $norma; build it with: ./run bundle" >&2 && exit 1; }
+# shellcheck source=bench/find_norma.sh
+. "$root/bench/find_norma.sh"
 python=${PEER_PYTHON:-python3}
 peer=$root/bench/peers/torch_gpu.py
 device=${DEVICE:-cuda} steps=${STEPS:-20} rounds=${ROUNDS:-1} limit=${LIMIT:-240}

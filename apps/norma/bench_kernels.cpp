@@ -88,17 +88,16 @@ Timing time_on_gpu(const OpCheck& check,
                        .grid = DType::bf16,
                        .drawn = kDrawn});
   Timing timing{};
-  const auto take = [&](const std::function<void()>& pass, double& seconds, auto& joules) {
-    if (sustained == 0) {
-      seconds = checks::gpu_seconds(pass);
-      return;
-    }
-    const checks::SustainedUse use = checks::gpu_sustained(pass, sustained);
-    seconds = use.seconds;
-    joules = use.joules;
+  const auto use_of = [&](const std::function<void()>& pass) {
+    return sustained > 0 ? checks::gpu_sustained(pass, sustained)
+                         : checks::SustainedUse{.seconds = checks::gpu_seconds(pass), .joules = {}};
   };
-  take([&] { at.pass_forward(problem.forward); }, timing.forward_s, timing.forward_j);
-  take([&] { at.pass_backward(); }, timing.backward_s, timing.backward_j);
+  const checks::SustainedUse forward = use_of([&] { at.pass_forward(problem.forward); });
+  const checks::SustainedUse backward = use_of([&] { at.pass_backward(); });
+  timing.forward_s = forward.seconds;
+  timing.forward_j = forward.joules;
+  timing.backward_s = backward.seconds;
+  timing.backward_j = backward.joules;
   count_bytes(timing, check, at);
   return timing;
 }

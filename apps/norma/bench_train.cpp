@@ -151,7 +151,8 @@ int run_bench_train(const BenchTrainRequest& request) {
   Profile profile;
   if (request.profile) trainer.tape().set_profile(&profile);
   std::vector<double> seconds;
-  const std::optional<double> joules_before = on_gpu ? device::joules_used() : std::nullopt;
+  std::optional<device::EnergyMeter> energy;
+  if (on_gpu) energy.emplace();
   const Stopwatch total;
   while (request.steps > 0 ? static_cast<int>(seconds.size()) < request.steps
                            : (total.seconds() < kSeconds || seconds.size() < 5)) {
@@ -160,8 +161,10 @@ int run_bench_train(const BenchTrainRequest& request) {
     seconds.push_back(watch.seconds());
     memory.look();
   }
-  const std::optional<double> joules_after = on_gpu ? device::joules_used() : std::nullopt;
   const auto count = static_cast<int>(seconds.size());
+  std::optional<double> joules_step;
+  if (energy && total.seconds() >= 1) joules_step = energy->joules();  // the counter wants a second
+  if (joules_step) *joules_step /= count;
   if (!on_gpu) peak = std::max(peak, checks::measure_gemm_peak());
   const double step_s = median(std::move(seconds));
   const double gflops = trainer.flops_per_step() / step_s * 1e-9;
@@ -183,10 +186,6 @@ int run_bench_train(const BenchTrainRequest& request) {
       .add("peak_memory_bytes", memory.bytes())
       .add("first_step_seconds", first_step_s)
       .add("loss", loss);
-  std::optional<double> joules_step;
-  const bool long_enough = step_s * count >= 1;  // for the card's counter
-  if (joules_before && joules_after && long_enough)
-    joules_step = (*joules_after - *joules_before) / count;
   if (joules_step) line.add("joules_step", *joules_step);
   if (request.json) {
     std::puts(line.text().c_str());

@@ -134,6 +134,8 @@ def measure(args, case):
     clock.mark()
     times = clock.times()[-args.steps :]
     ended = joules_used() if device == "cuda" else None
+    long_enough = sum(times) >= 1e3  # for the card's counter
+    joules = (ended - drawn) / (args.warmup + args.steps + 1 - from_step) if ended and drawn and long_enough else None
     ms_step = statistics.median(times)
     samples_per_s = case["batch"] / ms_step * 1e3
     tokens_per_s = samples_per_s * tokens
@@ -149,7 +151,7 @@ def measure(args, case):
         "tflops": round(flops * tokens_per_s / 1e12, 3),
         "peak_memory_bytes": most - before,
         "reserved_bytes": torch.cuda.max_memory_reserved() if device == "cuda" else 0,
-        **({"joules_step": round((ended - drawn) / (args.warmup + args.steps + 1 - from_step), 3)} if ended and drawn and sum(times) >= 1e3 else {}),
+        **({"joules_step": round(joules, 3)} if joules else {}),
         "compile_seconds": round(first - built, 2),
         "first_step_seconds": round(first - BEGAN, 2),
         "params": params,

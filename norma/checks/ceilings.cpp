@@ -121,13 +121,12 @@ SustainedUse gpu_sustained(const std::function<void()>& f, double seconds) {
     return done;
   };
   keep_up(kWarmSeconds);
-  const std::optional<double> before = device::joules_used();
+  const device::EnergyMeter meter;
   const Stopwatch watch;
   const auto done = static_cast<double>(keep_up(seconds));
-  const double each = watch.seconds() / done;
-  const std::optional<double> after = device::joules_used();
-  if (!before || !after) return {.seconds = each, .joules = {}};
-  return {.seconds = each, .joules = (*after - *before) / done};
+  SustainedUse each{.seconds = watch.seconds() / done, .joules = meter.joules()};
+  if (each.joules) *each.joules /= done;
+  return each;
 }
 
 double measure_gpu_gemm_peak() {

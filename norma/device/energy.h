@@ -12,4 +12,18 @@ namespace norma::device {
 /// has no such counter. Throws RequestError with the reason where there is no GPU.
 std::optional<double> joules_used();
 
+/// What the card draws from here on.
+class EnergyMeter {
+ public:
+  /// Joules up to here; as joules_used().
+  std::optional<double> joules() const {
+    const std::optional<double> now = joules_used();
+    if (!before_ || !now) return {};
+    return *now - *before_;
+  }
+
+ private:
+  std::optional<double> before_ = joules_used();
+};
+
 }  // namespace norma::device

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cmath>
+#include <type_traits>
 
 #include "norma/kernels/optimizer_step.h"
 #if !defined(__CUDACC__)
@@ -148,28 +149,16 @@ struct SignElement {
 template <class Rule>
 struct ElementOf;
 template <>
-struct ElementOf<AdamRule> {
-  using Type = AdamElement;
-};
+struct ElementOf<AdamRule> : std::type_identity<AdamElement> {};
 template <>
-struct ElementOf<GatedAdamRule> {
-  using Type = GatedAdamElement;
-};
+struct ElementOf<GatedAdamRule> : std::type_identity<GatedAdamElement> {};
 template <>
-struct ElementOf<LionRule> {
-  using Type = LionElement;
-};
+struct ElementOf<LionRule> : std::type_identity<LionElement> {};
 template <>
-struct ElementOf<AdagradRule> {
-  using Type = AdagradElement;
-};
+struct ElementOf<AdagradRule> : std::type_identity<AdagradElement> {};
 template <>
-struct ElementOf<RmspropRule> {
-  using Type = RmspropElement;
-};
+struct ElementOf<RmspropRule> : std::type_identity<RmspropElement> {};
 template <>
-struct ElementOf<SignRule> {
-  using Type = SignElement;
-};
+struct ElementOf<SignRule> : std::type_identity<SignElement> {};
 
 }  // namespace norma::kernels

@@ -22,7 +22,7 @@ void with_element(const SgdRule& rule, double clip, F&& f) {
 }
 template <class Rule, class F>
 void with_element(const Rule& rule, double clip, F&& f) {
-  f(typename ElementOf<Rule>::Type(rule, clip));
+  f(typename ElementOf<Rule>::type(rule, clip));
 }
 
 /// n neighbouring elements from `begin` on.

@@ -24,11 +24,10 @@ __device__ inline void set_rows(Rows<Bf16> to,
                                 const float (&values)[kSide / 2],
                                 unsigned char* square,
                                 int warpgroup) {
-  const auto all_meet = [&] { meet(warpgroup); };
   const unsigned at = tile_copy::shared_address(square);
 #pragma unroll
   for (int k = 0; k < kSide / 16; ++k) store_rounded(at, k, values + 8 * k);
-  all_meet();
+  meet(warpgroup);
 #pragma unroll
   for (int i = 0; i < kSide * kSide / 8; i += kWarpgroup) {
     const int row = (i + static_cast<int>(threadIdx.x) % kWarpgroup) / 8;
@@ -36,7 +35,7 @@ __device__ inline void set_rows(Rows<Bf16> to,
     const auto* from = reinterpret_cast<const Bf16*>(square + row * 128 + (chunk ^ (row % 8)) * 16);
     store_pack(to.row(first + row) + column + 8 * chunk, load_pack<8>(from));
   }
-  all_meet();
+  meet(warpgroup);
 }
 
 /// out = left·block, left in registers, or where `add` is not 0 added to it.

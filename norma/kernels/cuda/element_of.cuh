@@ -22,14 +22,12 @@ struct SgdAtRunTime : SgdElement<true> {
 };
 
 template <>
-struct ElementOf<SgdRule> {
-  using Type = SgdAtRunTime;
-};
+struct ElementOf<SgdRule> : std::type_identity<SgdAtRunTime> {};
 
 /// One thread works out what is the same for all elements; powers in double are slow.
 template <class Rule>
-__device__ typename ElementOf<Rule>::Type element_of(const Rule* rule, const double* clip) {
-  using Element = typename ElementOf<Rule>::Type;
+__device__ typename ElementOf<Rule>::type element_of(const Rule* rule, const double* clip) {
+  using Element = typename ElementOf<Rule>::type;
   __shared__ alignas(16) unsigned char memory[sizeof(Element)];
   if (threadIdx.x == 0 && threadIdx.y == 0) new (memory) Element(*rule, factor_at(clip));
   __syncthreads();
