@@ -18,10 +18,11 @@ enum class Epilogue : std::uint8_t {
 };
 inline constexpr Index kEpilogueMultiple = 16;
 
-/// C (m, n) = alpha·op(A) (m, k) · op(B) (k, n) + beta·C. beta = 0 does not read C.
-/// On Cpu the product is cut into tiles that depend on its size alone, so the bits do not depend on
-/// the thread count. (A library that splits k over its threads would not keep that promise.)
-/// C may be wider than A and B (gradients of bf16 weights are summed in f32).
+/// C (m, n) = alpha·op(A) (m, k) · op(B) (k, n) + beta·C. beta = 0 does not read C. Where there is
+/// an addend, it stands in the place of C on the right, and C is only written. On Cpu the product
+/// is cut into tiles that depend on its size alone, so the bits do not depend on the thread count.
+/// (A library that splits k over its threads would not keep that promise.) C may be wider than A
+/// and B (gradients of bf16 weights are summed in f32).
 template <class T, class Result = T>
 struct Gemm {
   bool trans_a = false;
@@ -37,6 +38,8 @@ struct Gemm {
   Index ldc = 0;
   double alpha = 1;
   double beta = 0;
+  const Result* addend = nullptr;  // (m, n), apart from C
+  Index ld_addend = 0;
   Epilogue epilogue = Epilogue::none;
   T* inner = nullptr;  // (m, n), rows ldc apart, where there is an epilogue
 };

@@ -30,7 +30,6 @@ struct NewtonSchulz {
 /// One iteration for every quintic; gives where the result lies: x or next.
 template <class Who, class T>
 T* iterate(Who who, const NewtonSchulz<T>& a, const Quintic* quintics, Index steps) {
-  const Index count = a.rows * a.cols;
   const bool tall = a.rows > a.cols;
   const Index side = tall ? a.cols : a.rows;
   T* x = a.x;
@@ -51,7 +50,6 @@ T* iterate(Who who, const NewtonSchulz<T>& a, const Quintic* quintics, Index ste
                 .c = a.square,
                 .ldc = side});
     // b·A + c·A²
-    copy_elements(who, static_cast<const T*>(a.square), side * side, a.polynomial);
     run(who,
         Gemm<T>{.m = side,
                 .n = side,
@@ -63,9 +61,10 @@ T* iterate(Who who, const NewtonSchulz<T>& a, const Quintic* quintics, Index ste
                 .c = a.polynomial,
                 .ldc = side,
                 .alpha = q.c,
-                .beta = q.b});
+                .beta = q.b,
+                .addend = a.square,
+                .ld_addend = side});
     // a·X + polynomial·X, or X·polynomial
-    copy_elements(who, static_cast<const T*>(x), count, next);
     run(who,
         Gemm<T>{.m = a.rows,
                 .n = a.cols,
@@ -77,7 +76,9 @@ T* iterate(Who who, const NewtonSchulz<T>& a, const Quintic* quintics, Index ste
                 .c = next,
                 .ldc = a.cols,
                 .alpha = 1,
-                .beta = q.a});
+                .beta = q.a,
+                .addend = x,
+                .ld_addend = a.cols});
     std::swap(x, next);
   }
   return x;

@@ -75,7 +75,8 @@ void AttentionLayer::each_norm(const std::function<void(NormLayer&)>& visit) {
   for (NormLayer* norm : {&q_, &k_, &v_, &inner_}) visit(*norm);
 }
 
-Var AttentionLayer::apply(Tape& tape, Var x, const RopeTable* rope, const Pass& pass) const {
+Var AttentionLayer::apply(
+    Tape& tape, Var x, const RopeTable* rope, const Pass& pass, Var onto) const {
   Var projected[3];
   qkv_.apply(tape, x, projected);
   auto [q, k, v] = projected;
@@ -110,15 +111,10 @@ Var AttentionLayer::apply(Tape& tape, Var x, const RopeTable* rope, const Pass& 
     o = column_gain(o, watch(tape, params_, head_gain_), {.groups = spec_.heads});
   }
   // Without a norm in between, the factor of v can wait for that of the result.
-  double factor = out_scale_;
-  if (inner_) {
-    o = inner_.apply(tape, times(tape, o, value_scale_, one_), pass.norm());
-  } else {
-    factor *= value_scale_;
-  }
-  const Var branch = out_.apply(tape, o);
+  if (inner_) o = inner_.apply(tape, times(tape, o, value_scale_, one_), pass.norm());
+  const Var branch = out_.apply(tape, o, onto);
   tape.forget(o);
-  return times(tape, branch, factor, one_);
+  return times(tape, branch, last_factor(), one_);
 }
 
 }  // namespace norma

@@ -15,13 +15,19 @@ class AttentionLayer {
   AttentionLayer(const AttentionLayer&) = delete;
   AttentionLayer& operator=(const AttentionLayer&) = delete;
 
-  /// x (B, T, d), normalized already -> the branch (B, T, d), before its mid norm.
-  Var apply(Tape& tape, Var x, const RopeTable* rope, const Pass& pass) const;
+  /// x (B, T, d), normalized already -> the branch (B, T, d), before its mid norm; added to `onto`
+  /// where it is given, which takes a layer that may_add.
+  Var apply(Tape& tape, Var x, const RopeTable* rope, const Pass& pass, Var onto = {}) const;
+  /// Whether the branch is what the last product makes, so that this may add it to the stream.
+  bool may_add() const { return last_factor() == 1; }
 
   void allocate(DType dtype, Device device);
   void each_norm(const std::function<void(NormLayer&)>& visit);
 
  private:
+  /// Of what the last product makes.
+  double last_factor() const { return inner_ ? out_scale_ : out_scale_ * value_scale_; }
+
   ParamStore& params_;
   Index layer_;
   AttentionSpec spec_;

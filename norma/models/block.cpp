@@ -10,15 +10,15 @@ namespace {
 
 std::string prefix_of(Index layer) { return say("blocks.", layer, "."); }
 
-NormLayer site_norm(const Build& build, Index layer, Site site) {
-  const BlockRule& rule = build.scheme.block_at(layer, build.spec.layers);
-  return build.norm(rule[site], say(prefix_of(layer), word_of(site)), build.spec.width);
+const char* name_of_sublayer(std::uint64_t number) { return number == 0 ? "attn" : "ffn"; }
+
+const BlockRule& rule_of(const Build& build, Index layer) {
+  return build.scheme.block_at(layer, build.spec.layers);
 }
 
-std::size_t declare_layer_scale(const Build& build, Index layer, const char* sublayer) {
-  if (build.spec.layer_scale == 0) return kNoParam;
-  return build.scale(
-      say(prefix_of(layer), sublayer, ".layer_scale"), build.spec.width, build.spec.layer_scale);
+NormLayer site_norm(const Build& build, Index layer, Site site) {
+  const BlockRule& rule = rule_of(build, layer);
+  return build.norm(rule[site], say(prefix_of(layer), word_of(site)), build.spec.width);
 }
 
 /// Stochastic depth rises linearly from 0 in the first block to the given rate in the last.
@@ -30,6 +30,19 @@ double drop_path_of(const ModelSpec& spec, Index layer) {
 
 }  // namespace
 
+Block::Ending::Ending(const Build& build, Index layer, std::uint64_t sublayer)
+    : number(sublayer),
+      mid(site_norm(build, layer, number == 0 ? Site::attn_mid : Site::ffn_mid)),
+      layer_scale(build.spec.layer_scale == 0
+                      ? kNoParam
+                      : build.scale(say(prefix_of(layer), name_of_sublayer(number), ".layer_scale"),
+                                    build.spec.width,
+                                    build.spec.layer_scale)),
+      join(build,
+           number == 0 ? rule_of(build, layer).attn_residual : rule_of(build, layer).ffn_residual,
+           say(prefix_of(layer), name_of_sublayer(number), "_residual")),
+      post(site_norm(build, layer, number == 0 ? Site::attn_post : Site::ffn_post)) {}
+
 Block::Block(const Build& build, Index layer)
     : params_(build.params),
       label_(say("block ", layer)),
@@ -37,58 +50,50 @@ Block::Block(const Build& build, Index layer)
       dropout_(build.spec.dropout),
       drop_path_(drop_path_of(build.spec, layer)),
       attn_pre_(site_norm(build, layer, Site::attn_pre)),
-      attention_(build, build.scheme.block_at(layer, build.spec.layers), layer, prefix_of(layer)),
-      attn_mid_(site_norm(build, layer, Site::attn_mid)),
-      attn_layer_scale_(declare_layer_scale(build, layer, "attn")),
-      attn_join_(build,
-                 build.scheme.block_at(layer, build.spec.layers).attn_residual,
-                 prefix_of(layer) + "attn_residual"),
-      attn_post_(site_norm(build, layer, Site::attn_post)),
+      attention_(build, rule_of(build, layer), layer, prefix_of(layer)),
+      attn_ending_(build, layer, 0),
       ffn_pre_(site_norm(build, layer, Site::ffn_pre)),
-      ffn_(build, build.scheme.block_at(layer, build.spec.layers), prefix_of(layer)),
-      ffn_mid_(site_norm(build, layer, Site::ffn_mid)),
-      ffn_layer_scale_(declare_layer_scale(build, layer, "ffn")),
-      ffn_join_(build,
-                build.scheme.block_at(layer, build.spec.layers).ffn_residual,
-                prefix_of(layer) + "ffn_residual"),
-      ffn_post_(site_norm(build, layer, Site::ffn_post)) {}
+      ffn_(build, rule_of(build, layer), prefix_of(layer)),
+      ffn_ending_(build, layer, 1) {}
 
 void Block::allocate(DType dtype, Device device) {
   attention_.allocate(dtype, device);
   ffn_.allocate(dtype, device);
-  attn_join_.allocate(dtype, device);
-  ffn_join_.allocate(dtype, device);
+  attn_ending_.join.allocate(dtype, device);
+  ffn_ending_.join.allocate(dtype, device);
   each_norm([&](NormLayer& norm) { norm.allocate(dtype, device); });
 }
 
 void Block::each_norm(const std::function<void(NormLayer&)>& visit) {
   visit(attn_pre_);
   attention_.each_norm(visit);
-  for (NormLayer* norm : {&attn_mid_, &attn_post_, &ffn_pre_}) visit(*norm);
+  for (NormLayer* norm : {&attn_ending_.mid, &attn_ending_.post, &ffn_pre_}) visit(*norm);
   ffn_.each_norm(visit);
-  for (NormLayer* norm : {&ffn_mid_, &ffn_post_}) visit(*norm);
+  for (NormLayer* norm : {&ffn_ending_.mid, &ffn_ending_.post}) visit(*norm);
 }
 
-const NormLayer& Block::left_to(const ResidualJoin& join,
-                                const NormLayer& mid,
-                                std::size_t layer_scale) const {
+bool Block::bare(const Ending& ending) const {
+  return ending.layer_scale == kNoParam && dropout_ == 0 && drop_path_ == 0;
+}
+
+Var Block::addend(const Ending& ending, bool may_add, Var x) const {
+  return may_add && ending.join.adds() && !ending.mid && bare(ending) ? x : Var{};
+}
+
+const NormLayer& Block::left_to_join(const Ending& ending) const {
   static const NormLayer kNone;
-  const bool between = layer_scale != kNoParam || dropout_ > 0 || drop_path_ > 0;
-  return join.takes(mid) && !between ? mid : kNone;
+  return ending.join.takes(ending.mid) && bare(ending) ? ending.mid : kNone;
 }
 
-Var Block::finish(Tape& tape,
-                  Var branch,
-                  const NormLayer& mid,
-                  const ResidualJoin& join,
-                  std::size_t layer_scale,
-                  const Pass& pass,
-                  std::uint64_t sublayer) const {
-  const bool later = join.includes(mid) || left_to(join, mid, layer_scale);
-  Var b = later ? branch : mid.apply(tape, branch, pass.norm());
-  if (layer_scale != kNoParam) b = column_gain(b, watch(tape, params_, layer_scale));
+Var Block::finish(Tape& tape, Var branch, const Ending& ending, const Pass& pass) const {
+  const bool later = ending.join.includes(ending.mid) || left_to_join(ending);
+  Var b = later ? branch : ending.mid.apply(tape, branch, pass.norm());
+  if (ending.layer_scale != kNoParam) {
+    b = column_gain(b, watch(tape, params_, ending.layer_scale));
+  }
   const auto drop = [&](double rate, std::uint64_t which) {
-    const std::uint64_t place = (static_cast<std::uint64_t>(layer_) * 2 + sublayer) * 2 + which;
+    const std::uint64_t place =
+        (static_cast<std::uint64_t>(layer_) * 2 + ending.number) * 2 + which;
     return DropSpec{.rate = rate,
                     .key = {pass.seed, (pass.step << 20) + place + 1},
                     .training = pass.training,
@@ -99,21 +104,31 @@ Var Block::finish(Tape& tape,
   return b;
 }
 
+Stream Block::joined(Tape& tape,
+                     Var x,
+                     Var branch,
+                     bool added,
+                     const Ending& ending,
+                     const NormLayer& next,
+                     const Pass& pass) const {
+  if (added) return ResidualJoin::after(tape, branch, ending.post, next, pass.norm());
+  const Var b = finish(tape, branch, ending, pass);
+  const Stream at =
+      ending.join.apply(tape, x, b, left_to_join(ending), ending.post, next, pass.norm());
+  tape.forget(b);
+  return at;
+}
+
 Stream Block::run(
     Tape& tape, Stream at, const NormLayer& next, const RopeTable* rope, const Pass& pass) const {
-  Var branch = attention_.apply(tape, at.normed, rope, pass);
+  Var onto = addend(attn_ending_, attention_.may_add(), at.x);
+  Var branch = attention_.apply(tape, at.normed, rope, pass, onto);
   if (at.normed != at.x) tape.forget(at.normed);
-  branch = finish(tape, branch, attn_mid_, attn_join_, attn_layer_scale_, pass, 0);
-  const NormLayer& attn_left = left_to(attn_join_, attn_mid_, attn_layer_scale_);
-  at = attn_join_.apply(tape, at.x, branch, attn_left, attn_post_, ffn_pre_, pass.norm());
-  tape.forget(branch);
-  branch = ffn_.apply(tape, at.normed, pass);
+  at = joined(tape, at.x, branch, bool(onto), attn_ending_, ffn_pre_, pass);
+  onto = addend(ffn_ending_, ffn_.may_add(), at.x);
+  branch = ffn_.apply(tape, at.normed, pass, onto);
   if (at.normed != at.x) tape.forget(at.normed);
-  branch = finish(tape, branch, ffn_mid_, ffn_join_, ffn_layer_scale_, pass, 1);
-  const NormLayer& ffn_left = left_to(ffn_join_, ffn_mid_, ffn_layer_scale_);
-  at = ffn_join_.apply(tape, at.x, branch, ffn_left, ffn_post_, next, pass.norm());
-  tape.forget(branch);
-  return at;
+  return joined(tape, at.x, branch, bool(onto), ffn_ending_, next, pass);
 }
 
 }  // namespace norma

@@ -25,17 +25,32 @@ class Block {
   void each_norm(const std::function<void(NormLayer&)>& visit);
 
  private:
-  /// The norm of the branch if the join is to do it: where nothing lies between the two.
-  const NormLayer& left_to(const ResidualJoin& join,
-                           const NormLayer& mid,
-                           std::size_t layer_scale) const;
-  Var finish(Tape& tape,
-             Var branch,
-             const NormLayer& mid,
-             const ResidualJoin& join,
-             std::size_t layer_scale,
-             const Pass& pass,
-             std::uint64_t sublayer) const;
+  /// What follows the branch of a sublayer, in this order.
+  struct Ending {
+    Ending(const Build& build, Index layer, std::uint64_t number);
+
+    std::uint64_t number;  // of the sublayer in its block
+    NormLayer mid;
+    std::size_t layer_scale;
+    ResidualJoin join;
+    NormLayer post;
+  };
+  /// Whether nothing but a norm may lie between the branch and the join.
+  bool bare(const Ending& ending) const;
+  /// x where the sublayer's last product may add the branch to it, else none.
+  Var addend(const Ending& ending, bool may_add, Var x) const;
+  /// The norm of the branch if the join is to do it.
+  const NormLayer& left_to_join(const Ending& ending) const;
+  Var finish(Tape& tape, Var branch, const Ending& ending, const Pass& pass) const;
+  /// The stream with the branch in it, and what `next` makes of that. `added`: the branch is the
+  /// sum.
+  Stream joined(Tape& tape,
+                Var x,
+                Var branch,
+                bool added,
+                const Ending& ending,
+                const NormLayer& next,
+                const Pass& pass) const;
 
   ParamStore& params_;
   std::string label_;
@@ -44,16 +59,10 @@ class Block {
   double drop_path_;
   NormLayer attn_pre_;
   AttentionLayer attention_;
-  NormLayer attn_mid_;
-  std::size_t attn_layer_scale_ = kNoParam;
-  ResidualJoin attn_join_;
-  NormLayer attn_post_;
+  Ending attn_ending_;
   NormLayer ffn_pre_;
   FfnLayer ffn_;
-  NormLayer ffn_mid_;
-  std::size_t ffn_layer_scale_ = kNoParam;
-  ResidualJoin ffn_join_;
-  NormLayer ffn_post_;
+  Ending ffn_ending_;
 };
 
 }  // namespace norma

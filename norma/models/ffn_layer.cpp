@@ -111,7 +111,12 @@ Var FfnLayer::plain_activation(Tape& tape, Var x) const {
   return activation(times(tape, u, up_scale_, one_), activation_of(kind_));
 }
 
-Var FfnLayer::apply(Tape& tape, Var x, const Pass& pass) const {
+double FfnLayer::inner_factor() const {
+  // A gated activation is linear in u, so the factor of u can wait.
+  return is_gated(kind_) ? up_scale_ * inner_scale_ : inner_scale_;
+}
+
+Var FfnLayer::apply(Tape& tape, Var x, const Pass& pass, Var onto) const {
   const bool gate = is_gated(kind_);
   if (in_one()) {
     const Var up = up_.weight(tape);
@@ -121,23 +126,17 @@ Var FfnLayer::apply(Tape& tape, Var x, const Pass& pass) const {
                                    down,
                                    watch(tape, params_, s_u_.handle),
                                    watch(tape, params_, s_v_.handle),
-                                   gated_spec())
-                       : mlp(x, up, down, activation_of(kind_));
-    return times(tape, y, up_scale_ * inner_scale_ * down_scale_, one_);
+                                   gated_spec(),
+                                   onto)
+                       : mlp(x, up, down, activation_of(kind_), onto);
+    return times(tape, y, last_factor(), one_);
   }
   Var z = gate ? gated_activation(tape, x) : plain_activation(tape, x);
-  // A gated activation is linear in u, so the factor of u can wait; without a norm in between, both
-  // can wait for that of the result.
-  const double before = gate ? up_scale_ * inner_scale_ : inner_scale_;
-  double factor = down_scale_;
-  if (inner_) {
-    z = inner_.apply(tape, times(tape, z, before, one_), pass.norm());
-  } else {
-    factor *= before;
-  }
-  const Var branch = down_.apply(tape, z);
+  // Without a norm in between, the factor can wait for that of the result.
+  if (inner_) z = inner_.apply(tape, times(tape, z, inner_factor(), one_), pass.norm());
+  const Var branch = down_.apply(tape, z, onto);
   tape.forget(z);
-  return times(tape, branch, factor, one_);
+  return times(tape, branch, last_factor(), one_);
 }
 
 }  // namespace norma

@@ -15,8 +15,11 @@ class FfnLayer {
   FfnLayer(const FfnLayer&) = delete;
   FfnLayer& operator=(const FfnLayer&) = delete;
 
-  /// x (B, T, d), normalized already -> the branch (B, T, d), before its mid norm.
-  Var apply(Tape& tape, Var x, const Pass& pass) const;
+  /// x (B, T, d), normalized already -> the branch (B, T, d), before its mid norm; added to `onto`
+  /// where it is given, which takes a layer that may_add.
+  Var apply(Tape& tape, Var x, const Pass& pass, Var onto = {}) const;
+  /// Whether the branch is what the last product makes, so that this may add it to the stream.
+  bool may_add() const { return last_factor() == 1; }
 
   void allocate(DType dtype, Device device);
   void each_norm(const std::function<void(NormLayer&)>& visit) { visit(inner_); }
@@ -38,6 +41,10 @@ class FfnLayer {
   Var plain_activation(Tape& tape, Var x) const;
   /// Whether one op does it all: two products without biases and nothing but an activation between.
   bool in_one() const;
+  /// Of what the activation makes, before a norm.
+  double inner_factor() const;
+  /// Of what the last product makes.
+  double last_factor() const { return inner_ ? down_scale_ : down_scale_ * inner_factor(); }
 
   ParamStore& params_;
   FfnKind kind_;

@@ -86,9 +86,14 @@ Stream ResidualJoin::apply(Tape& tape,
     if (!post) return {both.sum, both.normed};
     return {both.normed, next.apply(tape, both.normed, pass)};
   }
-  const Var raw = mid ? norm_add(x, branch, branch_norm(tape, mid)) : joined(tape, x, branch);
-  const Var sum = post.apply(tape, raw, pass);
-  return {sum, next.apply(tape, sum, pass)};
+  const Var sum = mid ? norm_add(x, branch, branch_norm(tape, mid)) : joined(tape, x, branch);
+  return after(tape, sum, post, next, pass);
+}
+
+Stream ResidualJoin::after(
+    Tape& tape, Var sum, const NormLayer& post, const NormLayer& next, const NormPass& pass) {
+  const Var x = post.apply(tape, sum, pass);
+  return {x, next.apply(tape, x, pass)};
 }
 
 }  // namespace norma

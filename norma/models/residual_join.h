@@ -26,10 +26,13 @@ class ResidualJoin {
                const NormLayer& post,
                const NormLayer& next,
                const NormPass& pass) const;
+  /// Whether the rule is x + branch, which the product that makes the branch can do as well.
+  bool adds() const { return rule_.rule == Residual::add; }
+  /// post(sum), and what `next` makes of it.
+  static Stream after(
+      Tape& tape, Var sum, const NormLayer& post, const NormLayer& next, const NormPass& pass);
   /// Whether apply may be given this norm of the branch.
-  bool takes(const NormLayer& mid) const {
-    return rule_.rule == Residual::add && mid.joins_branch();
-  }
+  bool takes(const NormLayer& mid) const { return adds() && mid.joins_branch(); }
   /// Whether the rule itself does what this norm of the branch would do.
   bool includes(const NormLayer& mid) const { return rule_.on_sphere() && mid.plain_l2(); }
   void allocate(DType dtype, Device device);

@@ -102,9 +102,9 @@ Var LinearLayer::weight(Tape& tape, const Group& group) const {
       tape.watch(params_->leaf(group.weight)), magnitude, group.rule, group.axis);
 }
 
-Var LinearLayer::product(Tape& tape, const Group& group, Var x) const {
-  return linear(
-      x, weight(tape, group), group.has_bias ? tape.watch(params_->leaf(group.bias)) : Var{});
+Var LinearLayer::product(Tape& tape, const Group& group, Var x, Var onto) const {
+  const Var bias = group.has_bias ? tape.watch(params_->leaf(group.bias)) : Var{};
+  return linear(x, weight(tape, group), bias, onto);
 }
 
 void LinearLayer::apply(Tape& tape, Var x, std::span<Var> results) const {
@@ -121,10 +121,8 @@ void LinearLayer::apply(Tape& tape, Var x, std::span<Var> results) const {
   }
 }
 
-Var LinearLayer::apply(Tape& tape, Var x) const {
-  Var result;
-  apply(tape, x, {&result, 1});
-  return result;
+Var LinearLayer::apply(Tape& tape, Var x, Var onto) const {
+  return product(tape, groups_.front(), x, onto);
 }
 
 }  // namespace norma

@@ -24,8 +24,8 @@ class LinearLayer {
 
   /// One result per part, (..., out).
   void apply(Tape& tape, Var x, std::span<Var> results) const;
-  /// For a layer of one part.
-  Var apply(Tape& tape, Var x) const;
+  /// For a layer of one part; the product adds its result to `onto` where it is given.
+  Var apply(Tape& tape, Var x, Var onto = {}) const;
   /// Products that the parts take together.
   std::size_t groups() const { return groups_.size(); }
   /// What a layer of one group without a bias multiplies by: its parts' rows below each other.
@@ -44,7 +44,7 @@ class LinearLayer {
     std::vector<Index> widths;
   };
   Var weight(Tape& tape, const Group& group) const;
-  Var product(Tape& tape, const Group& group, Var x) const;
+  Var product(Tape& tape, const Group& group, Var x, Var onto = {}) const;
 
   std::vector<Group> groups_;
   ParamStore* params_ = nullptr;

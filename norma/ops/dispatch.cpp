@@ -63,6 +63,11 @@ void require_weight(
   throw ShapeError(op, name, say(letters, in), weight.shape().text());
 }
 
+void require_onto(std::string_view op, Var x, Var onto, const Shape& result) {
+  require_same_type(op, x, "onto", onto);
+  require_shape(op, "onto", onto, result);
+}
+
 void require_divides(std::string_view op,
                      std::string_view part_name,
                      Index part,

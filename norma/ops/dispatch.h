@@ -54,6 +54,11 @@ template <class T>
 kernels::Rows<T> rows(Var v) {
   return rows<T>(v.value());
 }
+/// No rows when absent.
+template <class T>
+kernels::Rows<T> rows_or_none(Var v) {
+  return v ? rows<T>(v) : kernels::Rows<T>{};
+}
 /// The elements of a contiguous tensor; null when absent.
 template <class T>
 T* elements(const Tensor& tensor) {
@@ -102,6 +107,8 @@ void require_shape(std::string_view op, std::string_view name, Var v, const Shap
 /// A matrix (out, in) of x's type; `letters` says its shape up to the number.
 void require_weight(
     std::string_view op, std::string_view name, Var x, Var weight, Index in, const char* letters);
+/// What the result of a product is added to, or absent.
+void require_onto(std::string_view op, Var x, Var onto, const Shape& result);
 void require_divides(std::string_view op,
                      std::string_view part_name,
                      Index part,

@@ -79,7 +79,7 @@ Shape partials_of(const Tensor& dy, Index inner, bool wanted) {
 
 }  // namespace
 
-Var gated_mlp(Var x, Var up, Var down, Var s_u, Var s_v, GatedSpec spec) {
+Var gated_mlp(Var x, Var up, Var down, Var s_u, Var s_v, GatedSpec spec, Var onto) {
   gated_name(spec.act);  // refuses what is no gate
   require_float(kOp, "x", x);
   require_weight(kOp, "up", x, up, x.shape().cols(), "(2F, I) with I = ");
@@ -90,6 +90,8 @@ Var gated_mlp(Var x, Var up, Var down, Var s_u, Var s_v, GatedSpec spec) {
     require_vector_type(kOp, x, name, scale);
     require_shape(kOp, name, scale, {inner});
   }
+  const Shape result = x.shape().with_last(down.shape()[0]);
+  require_onto(kOp, x, onto, result);
   const Rule rule = {.act = spec.act,
                      .u_factor = s_u ? spec.u_mult : 1,
                      .g_factor = s_v ? spec.v_mult * spec.gate_scale : spec.gate_scale};
@@ -97,7 +99,7 @@ Var gated_mlp(Var x, Var up, Var down, Var s_u, Var s_v, GatedSpec spec) {
   Tape& tape = x.tape();
   const Shape middle = x.shape().with_last(inner);
   const Shape twice = x.shape().with_last(2 * inner);
-  const Var y = tape.output(x.shape().with_last(down.shape()[0]), x.dtype());
+  const Var y = tape.output(result, x.dtype());
   const Tensor both = tape.saved(twice, x.dtype());
   const bool again = tape.remakes(Remaking::activations);
   const Tensor kept = again ? Tensor{} : tape.saved(middle, x.dtype());
@@ -112,12 +114,15 @@ Var gated_mlp(Var x, Var up, Var down, Var s_u, Var s_v, GatedSpec spec) {
                elements<const T>(up),
                u_and_g,
                forward_of<T>(rule, u_and_g, s_u, s_v, z));
-      kernels::run(who, linear_product<T>(z, elements<const T>(down), rows<T>(y)));
+      kernels::run(
+          who,
+          linear_product<T>(z, elements<const T>(down), rows<T>(y), rows_or_none<const T>(onto)));
     });
   }
   for (const Var v : {x, up, down, s_u, s_v}) tape.pin(v);
-  tape.record(kOp, {x, up, down, s_u, s_v}, {y}, [=](Backward& b) {
+  tape.record(kOp, {x, up, down, s_u, s_v, onto}, {y}, [=](Backward& b) {
     const Tensor dy = b.grad(y);
+    b.pass(onto, y);
     const WantedRows dx = wanted(b, x);
     const WantedRows dup = wanted(b, up);
     const WantedRows ddown = wanted(b, down);

@@ -6,7 +6,7 @@
 
 namespace norma {
 
-Var linear(Var x, Var weight, Var bias) {
+Var linear(Var x, Var weight, Var bias, Var onto) {
   constexpr std::string_view kOp = "linear";
   require_float(kOp, "x", x);
   require_float(kOp, "weight", weight);
@@ -18,12 +18,17 @@ Var linear(Var x, Var weight, Var bias) {
   }
   const Index out = weight.shape()[0];
   require_shape(kOp, "bias", bias, {out});
+  const Shape result = x.shape().with_last(out);
+  require_onto(kOp, x, onto, result);
 
   Tape& tape = x.tape();
-  const Var y = tape.output(x.shape().with_last(out), x.dtype());
+  const Var y = tape.output(result, x.dtype());
   dispatch(kOp, x.value(), [&](auto who, auto zero) {
     using T = decltype(zero);
-    kernels::run(who, linear_product<T>(rows<const T>(x), elements<const T>(weight), rows<T>(y)));
+    kernels::run(
+        who,
+        linear_product<T>(
+            rows<const T>(x), elements<const T>(weight), rows<T>(y), rows_or_none<const T>(onto)));
     if (bias) {
       kernels::run(who,
                    kernels::BiasForward<T>{.y = rows<T>(y), .bias = elements<const Wide<T>>(bias)});
@@ -31,8 +36,9 @@ Var linear(Var x, Var weight, Var bias) {
   });
   tape.pin(x);
   tape.pin(weight);
-  tape.record(kOp, {x, weight, bias}, {y}, [=](Backward& b) {
+  tape.record(kOp, {x, weight, bias, onto}, {y}, [=](Backward& b) {
     const Tensor dy = b.grad(y);
+    b.pass(onto, y);
     const WantedRows dx = wanted(b, x);
     const WantedRows dw = wanted(b, weight);
     const WantedRows dbias = wanted(b, bias);

@@ -11,9 +11,12 @@ namespace norma {
 
 inline double beta_of(Into into) { return into == Into::add ? 1 : 0; }
 
-/// y = x·Wᵀ
+/// y = x·Wᵀ, + onto where it is given
 template <class T>
-kernels::Gemm<T> linear_product(kernels::Rows<const T> x, const T* weight, kernels::Rows<T> y) {
+kernels::Gemm<T> linear_product(kernels::Rows<const T> x,
+                                const T* weight,
+                                kernels::Rows<T> y,
+                                kernels::Rows<const T> onto = {}) {
   return {.trans_b = true,
           .m = x.rows,
           .n = y.cols,
@@ -23,7 +26,10 @@ kernels::Gemm<T> linear_product(kernels::Rows<const T> x, const T* weight, kerne
           .b = weight,
           .ldb = x.cols,
           .c = y.data,
-          .ldc = y.stride};
+          .ldc = y.stride,
+          .beta = onto ? 1.0 : 0.0,
+          .addend = onto.data,
+          .ld_addend = onto.stride};
 }
 
 /// dx = or += dy·W

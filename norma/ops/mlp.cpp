@@ -67,15 +67,18 @@ void come_down(Who who,
 
 }  // namespace
 
-Var mlp(Var x, Var up, Var down, Activation act) {
+Var mlp(Var x, Var up, Var down, Activation act, Var onto) {
   require_float(kOp, "x", x);
   require_weight(kOp, "up", x, up, x.shape().cols(), "(F, I) with I = ");
   require_weight(kOp, "down", x, down, up.shape()[0], "(O, F) with F = ");
 
+  const Shape result = x.shape().with_last(down.shape()[0]);
+  require_onto(kOp, x, onto, result);
+
   Tape& tape = x.tape();
   const Shape inner = x.shape().with_last(up.shape()[0]);
   const std::array sides{x.shape().rows(), x.shape().cols(), inner.cols(), down.shape()[0]};
-  const Var y = tape.output(x.shape().with_last(down.shape()[0]), x.dtype());
+  const Var y = tape.output(result, x.dtype());
   const Tensor h = tape.saved(inner, x.dtype());
   const bool again = tape.remakes(Remaking::activations);
   const Tensor kept = again ? Tensor{} : tape.saved(inner, x.dtype());
@@ -86,12 +89,15 @@ Var mlp(Var x, Var up, Var down, Activation act) {
       const auto z = rows<T>(again ? passing.tensor() : kept);
       const bool rides = rides_on_products<T>(who, act, sides);
       go_up<T>(who, rows<const T>(x), elements<const T>(up), rows<T>(h), z, rides, act);
-      kernels::run(who, linear_product<T>(z, elements<const T>(down), rows<T>(y)));
+      kernels::run(
+          who,
+          linear_product<T>(z, elements<const T>(down), rows<T>(y), rows_or_none<const T>(onto)));
     });
   }
   for (const Var v : {x, up, down}) tape.pin(v);
-  tape.record(kOp, {x, up, down}, {y}, [=](Backward& b) {
+  tape.record(kOp, {x, up, down, onto}, {y}, [=](Backward& b) {
     const Tensor dy = b.grad(y);
+    b.pass(onto, y);
     const WantedRows dx = wanted(b, x);
     const WantedRows dup = wanted(b, up);
     const WantedRows ddown = wanted(b, down);

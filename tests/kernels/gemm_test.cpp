@@ -38,6 +38,7 @@ struct Sizes {
 };
 struct Factors {
   double alpha, beta;
+  bool apart = false;  // beta multiplies an addend that is not C
 };
 
 /// Runs one product and compares every element of C with the triple loop in double; the elements
@@ -48,7 +49,8 @@ void check(Who who, Sizes s, bool trans_a, bool trans_b, Factors f, Index paddin
   const Matrix<T> b(trans_b ? s.n : s.k, trans_b ? s.k : s.n, 2 * padding, 2);
   Matrix<T> c(s.m, s.n, 3 * padding, 3);
   const Matrix<T> before = c;
-  if (f.beta == 0) {  // beta = 0 must not read C
+  const Matrix<T> addend(s.m, s.n, 4 * padding, 4);
+  if (f.beta == 0 || f.apart) {  // C must not be read
     for (Index r = 0; r < s.m; ++r) {
       for (Index i = 0; i < s.n; ++i) {
         c.data[static_cast<std::size_t>(r * c.stride + i)] = std::numeric_limits<T>::quiet_NaN();
@@ -68,7 +70,10 @@ void check(Who who, Sizes s, bool trans_a, bool trans_b, Factors f, Index paddin
               .c = c.data.data(),
               .ldc = c.stride,
               .alpha = f.alpha,
-              .beta = f.beta});
+              .beta = f.beta,
+              .addend = f.apart ? addend.data.data() : nullptr,
+              .ld_addend = f.apart ? addend.stride : 0});
+  const Matrix<T>& added = f.apart ? addend : before;
   const double unit = static_cast<double>(std::numeric_limits<T>::epsilon());
   for (Index r = 0; r < s.m; ++r) {
     for (Index i = 0; i < c.stride; ++i) {
@@ -84,12 +89,13 @@ void check(Who who, Sizes s, bool trans_a, bool trans_b, Factors f, Index paddin
         sum += x * y;
         size += std::abs(x * y);
       }
-      const double old = f.beta == 0 ? 0 : f.beta * static_cast<double>(before.at(r, i));
+      const double old = f.beta == 0 ? 0 : f.beta * static_cast<double>(added.at(r, i));
       const double want = f.alpha * sum + old;
       const double room = 8 * unit * (std::abs(f.alpha) * size + std::abs(old));
       ASSERT_NEAR(static_cast<double>(c.at(r, i)), want, room)
           << "(" << s.m << ", " << s.n << ", " << s.k << ") " << trans_a << trans_b << " alpha "
-          << f.alpha << " beta " << f.beta << " at (" << r << ", " << i << ")";
+          << f.alpha << " beta " << f.beta << (f.apart ? " apart" : "") << " at (" << r << ", " << i
+          << ")";
     }
   }
 }
@@ -105,7 +111,12 @@ void check_all(Who who) {
                         Sizes{70, 67, 257}}) {
     for (const bool trans_a : {false, true}) {
       for (const bool trans_b : {false, true}) {
-        for (const Factors f : {Factors{1, 0}, Factors{1, 1}, Factors{0.5, 0}, Factors{2, -0.75}}) {
+        for (const Factors f : {Factors{1, 0},
+                                Factors{1, 1},
+                                Factors{0.5, 0},
+                                Factors{2, -0.75},
+                                Factors{1, 1, true},
+                                Factors{2, -0.75, true}}) {
           for (const Index padding : {0, 3}) check<T>(who, s, trans_a, trans_b, f, padding);
         }
       }

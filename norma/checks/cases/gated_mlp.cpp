@@ -15,6 +15,7 @@ namespace {
 Problem make(const Shape& size, const std::string& variant) {
   const bool scaled = variant == "scaled" || variant == "made_again";
   const bool again = variant == "made_again";
+  const bool added = variant == "onto";
   const GatedSpec spec = {.act = variant == "geglu" ? Activation::gelu_tanh : Activation::silu,
                           .u_mult = scaled ? 1.25 : 1,
                           .v_mult = scaled ? 0.75 : 1,
@@ -30,10 +31,14 @@ Problem make(const Shape& size, const std::string& variant) {
           {.name = name, .shape = {size[2]}, .role = Role::gain, .center = 1, .spread = 0.3});
     }
   }
+  if (added) {
+    problem.inputs.push_back({.name = "onto", .shape = {size[0], size[3]}, .role = Role::data});
+  }
+  const auto onto = [=](std::span<const Var> in) { return added ? in[3] : Var{}; };
   const auto scale = [=](std::span<const Var> in, std::size_t i) { return scaled ? in[i] : Var{}; };
   problem.forward = [=](std::span<const Var> in) {
     in[0].tape().set_remaking(again ? Remaking::activations : Remaking::nothing);
-    return std::vector{gated_mlp(in[0], in[1], in[2], scale(in, 3), scale(in, 4), spec)};
+    return std::vector{gated_mlp(in[0], in[1], in[2], scale(in, 3), scale(in, 4), spec, onto(in))};
   };
   const auto composed = [=](std::span<const Var> in, bool stored_in_bf16) {
     Var both = linear(in[0], in[1]);
@@ -41,7 +46,7 @@ Problem make(const Shape& size, const std::string& variant) {
     const auto [u, g] = split_columns(both, {size[2], size[2]});
     Var z = gated(u, g, scale(in, 3), scale(in, 4), spec);
     if (stored_in_bf16) z = mini::on_grid(z, DType::bf16);
-    return std::vector{linear(z, in[2])};
+    return std::vector{linear(z, in[2], {}, onto(in))};
   };
   problem.composed = [=](std::span<const Var> in) { return composed(in, false); };
   problem.stored_in_bf16 = [=](std::span<const Var> in) { return composed(in, true); };
@@ -54,7 +59,7 @@ OpCheck gated_mlp_check() {
   return {.op = "gated_mlp",
           .kind = Kind::product,
           .roundings = 4,
-          .variants = {"plain", "scaled", "geglu", "made_again"},
+          .variants = {"plain", "scaled", "geglu", "made_again", "onto"},
           .conditions = {Condition::constant_rows, Condition::tiny},
           .sizes = {{1, 5, 7, 3},
                     {17, 33, 40, 9},

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "norma/checks/cases/cases.h"
+#include "norma/ops/residual.h"
 
 namespace norma::checks {
 
@@ -18,6 +19,16 @@ Problem make(const Shape& size, const std::string& variant) {
   };
   if (variant == "plain") {
     problem.forward = [](std::span<const Var> in) { return std::vector{linear(in[0], in[1])}; };
+    return problem;
+  }
+  if (variant == "onto") {
+    problem.inputs.push_back({.name = "onto", .shape = {size[0], size[2]}, .role = Role::data});
+    problem.forward = [](std::span<const Var> in) {
+      return std::vector{linear(in[0], in[1], {}, in[2])};
+    };
+    problem.composed = [](std::span<const Var> in) {
+      return std::vector{residual_add(in[2], linear(in[0], in[1]))};
+    };
     return problem;
   }
   problem.inputs.push_back({.name = "bias", .shape = {size[2]}});
@@ -43,7 +54,7 @@ std::vector<Shape> sizes() {
 OpCheck linear_check() {
   return {.op = "linear",
           .kind = Kind::product,
-          .variants = {"plain", "bias"},
+          .variants = {"plain", "bias", "onto"},
           .conditions = {Condition::constant_rows, Condition::huge, Condition::tiny},
           .sizes = sizes(),
           .condition_sizes = {{3, 33, 5}, {17, 64, 31}},

@@ -20,16 +20,21 @@ Problem make(const Shape& size, const std::string& variant) {
                     {.name = "up", .shape = {size[2], size[1]}, .spread = spread(1)},
                     {.name = "down", .shape = {size[3], size[2]}, .spread = spread(2)}};
   const bool again = variant == "made_again";
+  const bool added = variant == "onto";
+  if (added) {
+    problem.inputs.push_back({.name = "onto", .shape = {size[0], size[3]}, .role = Role::data});
+  }
+  const auto onto = [=](std::span<const Var> in) { return added ? in[3] : Var{}; };
   problem.forward = [=](std::span<const Var> in) {
     in[0].tape().set_remaking(again ? Remaking::activations : Remaking::nothing);
-    return std::vector{mlp(in[0], in[1], in[2], act)};
+    return std::vector{mlp(in[0], in[1], in[2], act, onto(in))};
   };
   const auto composed = [=](std::span<const Var> in, bool stored_in_bf16) {
     Var h = linear(in[0], in[1]);
     if (stored_in_bf16) h = mini::on_grid(h, DType::bf16);
     Var z = activation(h, act);
     if (stored_in_bf16) z = mini::on_grid(z, DType::bf16);
-    return std::vector{linear(z, in[2])};
+    return std::vector{linear(z, in[2], {}, onto(in))};
   };
   problem.composed = [=](std::span<const Var> in) { return composed(in, false); };
   problem.stored_in_bf16 = [=](std::span<const Var> in) { return composed(in, true); };
@@ -42,7 +47,7 @@ OpCheck mlp_check() {
   return {.op = "mlp",
           .kind = Kind::product,
           .roundings = 4,
-          .variants = {"plain", "relu2", "made_again"},
+          .variants = {"plain", "relu2", "made_again", "onto"},
           .conditions = {Condition::constant_rows, Condition::tiny},
           .sizes = {{1, 5, 7, 3},
                     {17, 33, 40, 9},

@@ -53,6 +53,7 @@ void run(Cpu, const Gemm<float>& g) {
     tile.a += g.trans_a ? i : i * g.lda;
     tile.b += g.trans_b ? j * g.ldb : j;
     tile.c += i * g.ldc + j;
+    if (g.addend != nullptr) tile.addend += i * g.ld_addend + j;
     run(CpuThread{}, tile);
   }
 }

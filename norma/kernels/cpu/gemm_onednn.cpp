@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <dnnl.h>
 
 #include "norma/base/error.h"
@@ -9,6 +11,11 @@ namespace norma::kernels {
 // Inside a parallel region oneDNN runs on the calling thread. Left to its own threading it splits
 // long k (49 of 5818 random products changed bits between one and two threads).
 void run(CpuThread, const Gemm<float>& g) {
+  if (g.addend != nullptr) {
+    for (Index i = 0; i < g.m; ++i) {
+      std::copy_n(g.addend + i * g.ld_addend, g.n, g.c + i * g.ldc);
+    }
+  }
   const dnnl_status_t status = dnnl_sgemm(g.trans_a ? 'T' : 'N',
                                           g.trans_b ? 'T' : 'N',
                                           g.m,

@@ -66,6 +66,7 @@ void describe(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t what,
 struct Plan {
   Owned<cublasLtMatmulDescOpaque_t> product;
   Owned<cublasLtMatrixLayoutOpaque_t> a, b, c;
+  Owned<cublasLtMatrixLayoutOpaque_t> former;  // what beta multiplies
   bool own = false;  // where it can: factors, which a plan does not know, decide that too
   cublasLtMatmulAlgo_t algorithm{};
 };
@@ -86,6 +87,12 @@ const Library& library() {
   return *kLibrary;
 }
 
+/// What beta multiplies.
+template <class T, class Result>
+const Result* former_of(const Gemm<T, Result>& g) {
+  return g.addend != nullptr ? g.addend : g.c;
+}
+
 template <class T, class Result>
 cublasStatus_t multiply(const Plan& plan,
                         const cublasLtMatmulAlgo_t& algorithm,
@@ -103,8 +110,8 @@ cublasStatus_t multiply(const Plan& plan,
                         g.a,
                         plan.a.get(),
                         &beta,
-                        g.c,
-                        plan.c.get(),
+                        former_of(g),
+                        plan.former.get(),
                         g.c,
                         plan.c.get(),
                         &algorithm,
@@ -146,7 +153,7 @@ std::vector<cublasLtMatmulAlgo_t> candidates_for(const Plan& plan, const Gemm<T,
   // The library's A is our B.
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(g.b));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(g.a));
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(g.c));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(former_of(g)));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(g.c));
   constexpr int kMost = 8;
   cublasLtMatmulHeuristicResult_t found[kMost];
@@ -155,7 +162,7 @@ std::vector<cublasLtMatmulAlgo_t> candidates_for(const Plan& plan, const Gemm<T,
                                        plan.product.get(),
                                        plan.b.get(),
                                        plan.a.get(),
-                                       plan.c.get(),
+                                       plan.former.get(),
                                        plan.c.get(),
                                        preference.get(),
                                        kMost,
@@ -176,10 +183,10 @@ std::size_t fastest_of(const std::vector<cublasLtMatmulAlgo_t>& candidates,
                        const Plan& plan,
                        const Gemm<T, Result>& g) {
   Gemm<T, Result> trial = g;
-  trial.beta = 0;
+  if (g.addend == nullptr) trial.beta = 0;
   // A result that is only set may be set more than once; one that is added to may not.
   void* scratch = nullptr;
-  if (g.beta != 0) {
+  if (g.beta != 0 && g.addend == nullptr) {
     const std::size_t shift = reinterpret_cast<std::uintptr_t>(g.c) % kMostAlignment;
     const auto bytes = static_cast<std::size_t>((g.m - 1) * g.ldc + g.n) * sizeof(Result);
     scratch = device::allocate(bytes + shift);
@@ -200,6 +207,7 @@ std::string name_of_product(const Gemm<T, Result>& g) {
   name += say(name_of(kDTypeOf<T>), ">", name_of(kDTypeOf<Result>), "|");
   name += say(g.trans_a ? "t" : "n", g.trans_b ? "t" : "n");
   if (g.epilogue == Epilogue::gelu) name += " gelu";
+  if (g.addend != nullptr) name += say(" plus ", g.ld_addend, " ", alignment_of(g.addend));
   for (const Index size : {g.m, g.n, g.k, g.lda, g.ldb, g.ldc}) name += say(" ", size);
   for (const void* place : {static_cast<const void*>(g.a),
                             static_cast<const void*>(g.b),
@@ -250,6 +258,7 @@ Plan make_plan(const Gemm<T, Result>& g) {
   plan.a = layout(kCudaType<T>, g.trans_a ? g.m : g.k, g.trans_a ? g.k : g.m, g.lda);
   plan.b = layout(kCudaType<T>, g.trans_b ? g.k : g.n, g.trans_b ? g.n : g.k, g.ldb);
   plan.c = layout(kCudaType<Result>, g.n, g.m, g.ldc);
+  plan.former = layout(kCudaType<Result>, g.n, g.m, g.addend != nullptr ? g.ld_addend : g.ldc);
   choose(plan, g);
   return plan;
 }
@@ -257,7 +266,7 @@ Plan make_plan(const Gemm<T, Result>& g) {
 /// Plans by shape. Addresses count as far as their alignment lets a kernel be used.
 template <class T, class Result>
 const Plan& plan_of(const Gemm<T, Result>& g) {
-  using Key = std::array<Index, 12>;
+  using Key = std::array<Index, 14>;
   static auto* const kPlans = new std::map<Key, Plan>;
   const Key key{static_cast<Index>(g.trans_a),
                 static_cast<Index>(g.trans_b),
@@ -270,7 +279,9 @@ const Plan& plan_of(const Gemm<T, Result>& g) {
                 g.ldc,
                 alignment_of(g.a),
                 alignment_of(g.b),
-                alignment_of(g.c)};
+                alignment_of(g.c),
+                g.addend != nullptr ? g.ld_addend : 0,
+                g.addend != nullptr ? alignment_of(g.addend) : 0};
   const auto at = kPlans->find(key);
   if (at != kPlans->end()) return at->second;
   return kPlans->emplace(key, make_plan(g)).first->second;

@@ -68,6 +68,7 @@ __global__ void __launch_bounds__(Team::kThreads, 2) backward_kernel(LayerNormBa
     const Index at = g * a.group;
     Held<Team, const T> x[kRows];
     Held<Team, const T> dy[kRows];
+    Held<Team, const T> former[kRows];  // what dx is added to
     C mean[kRows];
     C rstd[kRows];
 #pragma unroll
@@ -80,6 +81,7 @@ __global__ void __launch_bounds__(Team::kThreads, 2) backward_kernel(LayerNormBa
     }
 #pragma unroll
     for (int k = 0; k < kRows; ++k) {
+      former[k] = former_row(team, a.dx, rows.row(k), at, a.dx_into);
       if (!rows.on[k]) dy[k].clear();
     }
     C sums[kRows][2] = {};  // Σ dy·gain, Σ dy·gain·(x − mean)
@@ -116,19 +118,21 @@ __global__ void __launch_bounds__(Team::kThreads, 2) backward_kernel(LayerNormBa
     }
     team.each([&](int p, int c) {
       C gain[N];
-      C v[kRows][N];
       read_gain(a.gain, a.gain_per_column ? at + c : c, offset, gain);
 #pragma unroll
       for (int k = 0; k < kRows; ++k) {
+        C v[N];
         C d[N];
-        x[k].get(p, c, v[k]);
+        C sum[N];
+        x[k].get(p, c, v);
         dy[k].get(p, c, d);
+        former[k].get_or_zero(p, c, sum);
 #pragma unroll
         for (int i = 0; i < N; ++i) {
-          v[k][i] = rstd[k] * ((d[i] * gain[i] - along[k]) - (v[k][i] - mean[k]) * bend[k]);
+          sum[i] += rstd[k] * ((d[i] * gain[i] - along[k]) - (v[i] - mean[k]) * bend[k]);
         }
+        if (rows.on[k]) put_row(a.dx.row(rows.row(k)) + at + c, sum, Into::set);
       }
-      put_rows(a.dx, rows, at + c, v, a.dx_into);
     });
   });
   over_rows.finish(team);

@@ -211,7 +211,7 @@ int clusters() {
 
 bool run_weight_product(const Gemm<Bf16, float>& g, void* workspace) {
   const bool kind = g.trans_a && !g.trans_b && g.alpha == 1 && (g.beta == 0 || g.beta == 1) &&
-                    g.epilogue == Epilogue::none;
+                    g.addend == nullptr && g.epilogue == Epilogue::none;
   const bool pairs =
       g.n % 2 == 0 && g.ldc % 2 == 0 && reinterpret_cast<std::uintptr_t>(g.c) % sizeof(float2) == 0;
   if (!kind || !pairs) return false;

@@ -58,6 +58,7 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
     const Index at = g * a.group;
     Held<Team, const T> x[kRows];
     Held<Team, const T> dy[kRows];
+    Held<Team, const T> former[kRows];  // what dx is added to
     C rstd[kRows];
 #pragma unroll
     for (int k = 0; k < kRows; ++k) {
@@ -68,6 +69,7 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
     C sums[kRows] = {};  // Σ dy·gain·x
 #pragma unroll
     for (int k = 0; k < kRows; ++k) {
+      former[k] = former_row(team, a.dx, rows.row(k), at, a.dx_into);
       if (!rows.on[k]) dy[k].clear();
     }
     team.each([&](int p, int c) {
@@ -99,17 +101,19 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
     }
     team.each([&](int p, int c) {
       C gain[N];
-      C v[kRows][N];
       read_gain(a.gain, a.gain_per_column ? at + c : c, offset, gain);
 #pragma unroll
       for (int k = 0; k < kRows; ++k) {
+        C v[N];
         C d[N];
-        x[k].get(p, c, v[k]);
+        C sum[N];
+        x[k].get(p, c, v);
         dy[k].get(p, c, d);
+        former[k].get_or_zero(p, c, sum);
 #pragma unroll
-        for (int i = 0; i < N; ++i) v[k][i] = rstd[k] * (d[i] * gain[i] - v[k][i] * sums[k]);
+        for (int i = 0; i < N; ++i) sum[i] += rstd[k] * (d[i] * gain[i] - v[i] * sums[k]);
+        if (rows.on[k]) put_row(a.dx.row(rows.row(k)) + at + c, sum, Into::set);
       }
-      put_rows(a.dx, rows, at + c, v, a.dx_into);
     });
   });
   dgain.finish(team);

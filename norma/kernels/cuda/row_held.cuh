@@ -99,6 +99,16 @@ struct Slot {
   }
 };
 
+/// The row that is added to, read with the other rows; zeros where one is set.
+template <class Team, class T>
+__device__ inline Held<Team, const T> former_row(
+    const Team& team, const Rows<T>& to, Index r, Index column, Into into) {
+  if (to && into == Into::add) return {team, to.row(r) + column};
+  Held<Team, const T> none;
+  none.clear();
+  return none;
+}
+
 /// Sets or adds to N columns of the rows of a batch, row k of them values[k]. What is added to is
 /// read for all rows at once.
 template <int kRows, int N, class T, class C>

@@ -18,6 +18,9 @@ void run(Ref, const Gemm<T>& g) {
       g.b, g.trans_b ? g.n : g.k, g.trans_b ? g.k : g.n, Stride(g.ldb));
   Eigen::Map<Matrix, 0, Stride> c(g.c, g.m, g.n, Stride(g.ldc));
   const auto alpha = static_cast<T>(g.alpha);
+  if (g.addend != nullptr) {
+    c = Eigen::Map<const Matrix, 0, Stride>(g.addend, g.m, g.n, Stride(g.ld_addend));
+  }
   if (g.beta == 0) {
     c.setZero();
   } else if (g.beta != 1) {
