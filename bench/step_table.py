@@ -16,7 +16,7 @@ import sys
 
 # Our kernels, by the file they lie in.
 FILES = {
-    "products": "product_gated product_gelu product_weights",
+    "products": "product_gated product_gated_gradient product_gelu product_weights",
     "attention": "attention attention_backward attention_mma attention_mma_backward attention_wgmma",
     "norms and residual": "add_norm batch_norm batch_norm_backward column_gain dyt geodesic_forward geodesic_backward "
                           "geodesic_backward_f32 l2_norm layer_norm residual rms_norm weight_norm",
@@ -24,6 +24,7 @@ FILES = {
     "loss": "cross_entropy loss_plain loss_scaled loss_sum scaled",
     "queries and keys": "head_factor qk_rope qk_rope_quick rope",
     "optimizer": "direction optimizer optimizer_step sphere_adam vectors",
+    "other": "draw embedding patchify sort_ids tokens",
 }
 GROUP_OF_FILE = {file: group for group, files in FILES.items() for file in files.split()}
 # Libraries' kernels, PyTorch's and those of ours that lie in no file alone, by parts of their names.

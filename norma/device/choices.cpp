@@ -7,9 +7,30 @@ namespace norma::device {
 
 namespace {
 
-std::map<std::string, std::string>& known() {
-  static std::map<std::string, std::string> choices;
+using Choices = std::map<std::string, std::string>;
+
+Choices& known() {
+  static Choices choices;
   return choices;
+}
+
+/// What is there already stays, lines of another form are left out.
+void add_lines(std::string_view text, Choices& to) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::size_t tab = line.find('\t');
+    if (tab == std::string_view::npos || line.find('\t', tab + 1) != std::string_view::npos)
+      continue;
+    to.try_emplace(std::string(line.substr(0, tab)), line.substr(tab + 1));
+  }
+}
+
+std::string text_of(const Choices& choices) {
+  std::string text;
+  for (const auto& [name, what] : choices) text += name + '\t' + what + '\n';
+  return text;
 }
 
 }  // namespace
@@ -22,22 +43,15 @@ std::optional<std::string> choice(const std::string& name) {
 
 void choose(const std::string& name, const std::string& what) { known()[name] = what; }
 
-std::string choices_text() {
-  std::string text;
-  for (const auto& [name, what] : known()) text += name + '\t' + what + '\n';
-  return text;
+std::string choices_text() { return text_of(known()); }
+
+std::string choices_with(std::string_view text) {
+  Choices all;
+  add_lines(text, all);
+  all.insert(known().begin(), known().end());
+  return text_of(all);
 }
 
-void add_choices(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    const std::size_t tab = line.find('\t');
-    if (tab == std::string_view::npos || line.find('\t', tab + 1) != std::string_view::npos)
-      continue;
-    known().try_emplace(std::string(line.substr(0, tab)), line.substr(tab + 1));
-  }
-}
+void add_choices(std::string_view text) { add_lines(text, known()); }
 
 }  // namespace norma::device

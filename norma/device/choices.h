@@ -15,6 +15,8 @@ void choose(const std::string& name, const std::string& what);
 
 /// All of them, a line each: name, tab, choice. Sorted by name.
 std::string choices_text();
+/// Those of a text, and ours where it has none, in the same form.
+std::string choices_with(std::string_view text);
 /// Adds those of a text; what is already chosen stays, lines of another form are left out.
 void add_choices(std::string_view text);
 

@@ -11,26 +11,39 @@ namespace norma {
 
 namespace {
 
-constexpr std::uint64_t kLargest = std::uint64_t{16} << 20;
+/// What was chosen once can be chosen again, so a file that cannot be read holds nothing.
+std::string text_of(io::FileSystem& disk, const std::string& path) {
+  constexpr std::uint64_t kLargest = std::uint64_t{16} << 20;
+  if (!io::is_there(disk, path)) return {};
+  try {
+    return io::File(disk, path, io::OpenAs::read).text(kLargest);
+  } catch (const Error&) {
+    return {};
+  }
+}
 
 }  // namespace
 
-KeptChoices::KeptChoices(io::FileSystem& disk, std::string path)
-    : disk_(disk), path_(std::move(path)) {
-  if (!io::is_there(disk_, path_)) return;
-  try {
-    device::add_choices(io::File(disk_, path_, io::OpenAs::read).text(kLargest));
-    saved_ = device::choices_text();
-  } catch (const Error&) {
-    // What was chosen once can be chosen again; save() writes a fresh file.
-  }
+KeptChoices::KeptChoices(io::FileSystem& disk, Files files)
+    : disk_(disk), files_(std::move(files)) {
+  const std::string of_run = text_of(disk_, files_.of_run);
+  device::add_choices(of_run);
+  device::add_choices(text_of(disk_, files_.of_machine));
+  if (device::choices_text() == of_run) saved_ = of_run;
 }
 
 void KeptChoices::save() {
   std::string now = device::choices_text();
   if (now == saved_) return;
-  io::make_folders(disk_, io::parent_of(path_));
-  io::replace_file(disk_, path_, now);
+  io::replace_file(disk_, files_.of_run, now);
+  // Runs that began at the same time may have chosen otherwise: the first to say so decides for
+  // those to come, and each keeps its own in its folder.
+  const std::string of_machine = text_of(disk_, files_.of_machine);
+  const std::string together = device::choices_with(of_machine);
+  if (together != of_machine) {
+    io::make_folders(disk_, io::parent_of(files_.of_machine));
+    io::replace_file(disk_, files_.of_machine, together);
+  }
   saved_ = std::move(now);
 }
 

@@ -1,5 +1,6 @@
-// The choices of a GPU (norma/device/choices.h) in a file of the cache folder, so that every run on
-// a machine makes the same ones.
+// The choices of a GPU (norma/device/choices.h) in files: one in the folder of the run, so that it
+// makes the same ones when it is resumed, and one in the cache folder, so that other runs on this
+// machine do.
 #pragma once
 
 #include <string>
@@ -10,14 +11,19 @@ namespace norma {
 
 class KeptChoices {
  public:
-  /// Takes what the file holds; one that is absent or cannot be read holds nothing.
-  KeptChoices(io::FileSystem& disk, std::string path);
-  /// Writes the file if something was chosen since.
+  struct Files {
+    std::string of_run;      // holds all that this process has chosen or taken from elsewhere
+    std::string of_machine;  // shared: what another run has put there stays
+  };
+  /// Takes what the run's file holds, then what the machine's adds. A file that is absent or cannot
+  /// be read holds nothing.
+  KeptChoices(io::FileSystem& disk, Files files);
+  /// Writes both if something was chosen since.
   void save();
 
  private:
   io::FileSystem& disk_;
-  std::string path_;
+  Files files_;
   std::string saved_;
 };
 

@@ -93,7 +93,9 @@ class Run {
     if (trainer_.recipe().train.sample_every > 0) {
       samples_.emplace(trainer_.model(), trainer_.recipe().train, tokenizer_of_run(request_.out));
     }
-    if (trainer_.recipe().train.device == DeviceKind::cuda) choices_.emplace(disk_, choices_path());
+    if (trainer_.recipe().train.device == DeviceKind::cuda) {
+      choices_.emplace(disk_, KeptChoices::Files{choices_of(request_.out), choices_path()});
+    }
     const Trainer::Memory memory = trainer_.memory();
     const TrainSpec& train = trainer_.recipe().train;
     const Index planned = train.checkpoint_every > 0 ? steps_ / train.checkpoint_every + 1 : 1;

@@ -22,6 +22,7 @@ constexpr const char* kEnvironment = "env.json";
 constexpr const char* kMetrics = "metrics.jsonl";
 constexpr const char* kSamples = "samples.jsonl";
 constexpr const char* kCheckpoints = "checkpoints";
+constexpr const char* kChoices = "gpu_choices.txt";
 constexpr const char* kLog = "log.txt";
 constexpr const char* kDone = "DONE";
 constexpr const char* kFailed = "FAILED";
@@ -80,6 +81,7 @@ void remove_run(io::FileSystem& disk, const std::string& path) {
                            kMetrics,
                            "probes.jsonl",
                            kSamples,
+                           kChoices,
                            kLog,
                            kEnvironment,
                            text::kTokenizerFile}) {
@@ -168,6 +170,8 @@ void RunFolder::drop_lines_after(LastSteps steps) {
 
 void RunFolder::mark_done(const std::string& summary) { write_file(kDone, summary + "\n"); }
 void RunFolder::mark_failed(const std::string& reason) { write_file(kFailed, reason + "\n"); }
+
+std::string choices_of(const std::string& run) { return io::join(run, kChoices); }
 
 std::string checkpoints_of(const std::string& run) { return io::join(run, kCheckpoints); }
 

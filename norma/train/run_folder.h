@@ -65,6 +65,8 @@ bool is_done(io::FileSystem& disk, const std::string& run);
 Recipe recipe_of_run(const std::string& run, io::FileSystem& disk = io::real_file_system());
 /// Where a run keeps its checkpoints.
 std::string checkpoints_of(const std::string& run);
+/// Where a run on a GPU keeps its choices (kept_choices.h).
+std::string choices_of(const std::string& run);
 /// Whether the folder holds a run, in whatever state.
 bool is_run(io::FileSystem& disk, const std::string& run);
 

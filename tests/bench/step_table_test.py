@@ -72,6 +72,10 @@ class StepTable(unittest.TestCase):
         self.assertIn(f"the median of 3): {(busy + PAUSE * len(STEP)) / 1e3:.2f} ms, {len(STEP)} kernels and copies, "
                       f"busy {busy / 1e3:.2f} ms", text)
 
+    def test_every_page_of_kernels_has_a_group(self):
+        pages = pathlib.Path(__file__).parents[2].glob("norma/kernels/cuda/*.cu")
+        self.assertEqual({page.stem for page in pages}, set(step_table.GROUP_OF_FILE))
+
     def test_groups(self):
         sums = {}
         for event in step_table.read(self.trace)[:len(STEP)]:

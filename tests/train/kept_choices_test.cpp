@@ -9,28 +9,71 @@
 namespace norma {
 namespace {
 
-constexpr const char* kPath = "cache/norma/gpu_choices.txt";
+const KeptChoices::Files kFiles{"run/gpu_choices.txt", "cache/norma/gpu_choices.txt"};
 
-TEST(KeptChoices, AreWrittenWhenSomethingNewWasChosenAndReadBack) {
+// Choices are the process's own, so every test has names of its own.
+class KeptChoicesTest : public testing::Test {
+ protected:
+  KeptChoicesTest() { io::make_folders(disk, "run"); }
+  std::string text(const std::string& path) {
+    return io::File(disk, path, io::OpenAs::read).text(1 << 20);
+  }
+  void put(const std::string& path, const std::string& text) {
+    io::make_folders(disk, io::parent_of(path));
+    io::replace_file(disk, path, text);
+  }
+
   test::MemoryDisk disk;
-  KeptChoices kept(disk, kPath);
+};
+
+TEST_F(KeptChoicesTest, AreWrittenWhenSomethingNewWasChosenAndReadBack) {
+  KeptChoices kept(disk, kFiles);
   device::choose("kept", "this");
   kept.save();
-  const std::string text = io::File(disk, kPath, io::OpenAs::read).text(1 << 20);
-  EXPECT_EQ(text, device::choices_text());
-  io::replace_file(disk, kPath, text + "kept by another run\tthat\n");
-  KeptChoices next(disk, kPath);
+  EXPECT_EQ(text(kFiles.of_run), device::choices_text());
+  EXPECT_EQ(text(kFiles.of_machine), device::choices_text());
+  put(kFiles.of_machine, text(kFiles.of_machine) + "kept by another run\tthat\n");
+  const KeptChoices next(disk, kFiles);
   EXPECT_EQ(device::choice("kept by another run"), "that");
 }
 
-TEST(KeptChoices, NothingNewWritesNothing) {
-  test::MemoryDisk disk;
+TEST_F(KeptChoicesTest, ARunGoesOnWithItsOwnWhateverOthersChose) {
+  put(kFiles.of_run, "by both\tours\n");
+  put(kFiles.of_machine, "by both\ttheirs\nby another\ttheirs\n");
+  KeptChoices kept(disk, kFiles);
+  EXPECT_EQ(device::choice("by both"), "ours");
+  EXPECT_EQ(device::choice("by another"), "theirs");
+  kept.save();
+  EXPECT_NE(text(kFiles.of_run).find("by both\tours\n"), std::string::npos);
+}
+
+TEST_F(KeptChoicesTest, RunsAtTheSameTimeTakeNothingFromEachOther) {
+  KeptChoices kept(disk, kFiles);
+  put(kFiles.of_machine, "chosen meanwhile\ttheirs\nchosen twice\ttheirs\n");
+  device::choose("chosen twice", "ours");
+  kept.save();
+  const std::string machine = text(kFiles.of_machine);
+  EXPECT_NE(machine.find("chosen meanwhile\ttheirs\n"), std::string::npos) << machine;
+  EXPECT_NE(machine.find("chosen twice\ttheirs\n"), std::string::npos) << machine;
+  EXPECT_NE(text(kFiles.of_run).find("chosen twice\tours\n"), std::string::npos);
+}
+
+TEST_F(KeptChoicesTest, NothingNewWritesNothing) {
   device::choose("before", "this");
-  KeptChoices(disk, kPath).save();
-  KeptChoices same(disk, kPath);
-  io::replace_file(disk, kPath, "left alone\tyes\n");
+  KeptChoices(disk, kFiles).save();
+  KeptChoices same(disk, kFiles);
+  for (const std::string& path : {kFiles.of_run, kFiles.of_machine}) put(path, "left alone\tyes\n");
   same.save();
-  EXPECT_EQ(io::File(disk, kPath, io::OpenAs::read).text(1 << 20), "left alone\tyes\n");
+  EXPECT_EQ(text(kFiles.of_run), "left alone\tyes\n");
+  EXPECT_EQ(text(kFiles.of_machine), "left alone\tyes\n");
+}
+
+TEST_F(KeptChoicesTest, AFolderThatCannotBeReadHoldsNothing) {
+  io::make_folders(disk, kFiles.of_machine);  // a folder in the place of the file
+  KeptChoices kept(disk, kFiles);
+  device::choose("in spite of it", "this");
+  EXPECT_THROW(kept.save(), Error);  // a run survives that and tells
+  EXPECT_NE(text(kFiles.of_run).find("in spite of it\tthis\n"), std::string::npos);
 }
 
 }  // namespace
