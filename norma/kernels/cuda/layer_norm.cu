@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(Team::kThreads, kRowBlocks<T, Team, 768>)
   });
 }
 
-template <class T, class Team>
+template <class T, class Team, Into kInto>
 __global__ void __launch_bounds__(Team::kThreads, 2) backward_kernel(LayerNormBackward<T> a,
                                                                      RowWalk walk,
                                                                      SumsOf<Wide<T>> gain_sums,
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(Team::kThreads, 2) backward_kernel(LayerNormBa
     const Index at = g * a.group;
     Held<Team, const T> x[kRows];
     Held<Team, const T> dy[kRows];
-    Held<Team, const T> former[kRows];  // what dx is added to
+    Former<Team, T, kInto> former[kRows];
     C mean[kRows];
     C rstd[kRows];
 #pragma unroll
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(Team::kThreads, 2) backward_kernel(LayerNormBa
     }
 #pragma unroll
     for (int k = 0; k < kRows; ++k) {
-      former[k] = former_row(team, a.dx, rows.row(k), at, a.dx_into);
+      former[k] = {team, a.dx, rows.row(k), at};
       if (!rows.on[k]) dy[k].clear();
     }
     C sums[kRows][2] = {};  // Σ dy·gain, Σ dy·gain·(x − mean)
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(Team::kThreads, 2) backward_kernel(LayerNormBa
         C sum[N];
         x[k].get(p, c, v);
         dy[k].get(p, c, d);
-        former[k].get_or_zero(p, c, sum);
+        former[k].get(p, c, sum);
 #pragma unroll
         for (int i = 0; i < N; ++i) {
           sum[i] += rstd[k] * ((d[i] * gain[i] - along[k]) - (v[i] - mean[k]) * bend[k]);
@@ -165,11 +165,13 @@ void run(Cuda, const LayerNormBackward<T>& a) {
                                         a.x.cols / a.group,
                                         a.group,
                                         a.dgain != nullptr ? dgain.over_rows() : dbias.over_rows());
+    const auto kernel = a.dx_into == Into::add ? backward_kernel<T, Team, Into::add>
+                                               : backward_kernel<T, Team, Into::set>;
     launch("the gradient of layer_norm",
            walk.grid,
            Team::kThreads,
            0,
-           backward_kernel<T, Team>,
+           kernel,
            a,
            walk,
            dgain.to,

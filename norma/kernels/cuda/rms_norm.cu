@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(Team::kThreads, kRowBlocks<T, Team, 1024>)
   });
 }
 
-template <class T, class Team>
+template <class T, class Team, Into kInto>
 __global__ void __launch_bounds__(Team::kThreads, 2)
     backward_kernel(RmsNormBackward<T> a, RowWalk walk, SumsOf<Wide<T>> partials) {
   using C = Math<T>;
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
     const Index at = g * a.group;
     Held<Team, const T> x[kRows];
     Held<Team, const T> dy[kRows];
-    Held<Team, const T> former[kRows];  // what dx is added to
+    Former<Team, T, kInto> former[kRows];
     C rstd[kRows];
 #pragma unroll
     for (int k = 0; k < kRows; ++k) {
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
     C sums[kRows] = {};  // Σ dy·gain·x
 #pragma unroll
     for (int k = 0; k < kRows; ++k) {
-      former[k] = former_row(team, a.dx, rows.row(k), at, a.dx_into);
+      former[k] = {team, a.dx, rows.row(k), at};
       if (!rows.on[k]) dy[k].clear();
     }
     team.each([&](int p, int c) {
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
         C sum[N];
         x[k].get(p, c, v);
         dy[k].get(p, c, d);
-        former[k].get_or_zero(p, c, sum);
+        former[k].get(p, c, sum);
 #pragma unroll
         for (int i = 0; i < N; ++i) sum[i] += rstd[k] * (d[i] * gain[i] - v[i] * sums[k]);
         if (rows.on[k]) put_row(a.dx.row(rows.row(k)) + at + c, sum, Into::set);
@@ -141,14 +141,9 @@ void run(Cuda, const RmsNormBackward<T>& a) {
   const GroupSums<Wide<T>> dgain(a.dgain, a.partials, a.x.cols, a.group, a.gain_per_column);
   with_team<T, 3, 2>(a.group, fit, [&]<class Team>(std::type_identity<Team>) {
     const RowWalk walk = row_walk<Team>(a.x.rows, a.x.cols / a.group, a.group, dgain.over_rows());
-    launch("the gradient of rms_norm",
-           walk.grid,
-           Team::kThreads,
-           0,
-           backward_kernel<T, Team>,
-           a,
-           walk,
-           dgain.to);
+    const auto kernel = a.dx_into == Into::add ? backward_kernel<T, Team, Into::add>
+                                               : backward_kernel<T, Team, Into::set>;
+    launch("the gradient of rms_norm", walk.grid, Team::kThreads, 0, kernel, a, walk, dgain.to);
   });
   dgain.finish(a.x.rows, a.dgain_into);
 }

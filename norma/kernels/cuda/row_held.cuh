@@ -99,15 +99,35 @@ struct Slot {
   }
 };
 
-/// The row that is added to, read with the other rows; zeros where one is set.
+/// What a row holds that is added to, read with the other rows. Nothing, and no registers, where it
+/// is set or where there are no rows.
+template <class Team, class T, Into kInto>
+struct Former {
+  Held<Team, const T> row;
+
+  __device__ Former() {}
+  __device__ Former(const Team& team, const Rows<T>& to, Index r, Index column) {
+    if (to) {
+      row = {team, to.row(r) + column};
+    } else {
+      row.clear();
+    }
+  }
+  template <class C>
+  __device__ void get(int p, int c, C (&values)[Team::N]) const {
+    row.get_or_zero(p, c, values);
+  }
+};
 template <class Team, class T>
-__device__ inline Held<Team, const T> former_row(
-    const Team& team, const Rows<T>& to, Index r, Index column, Into into) {
-  if (to && into == Into::add) return {team, to.row(r) + column};
-  Held<Team, const T> none;
-  none.clear();
-  return none;
-}
+struct Former<Team, T, Into::set> {
+  __device__ Former() {}
+  __device__ Former(const Team&, const Rows<T>&, Index, Index) {}
+  template <class C>
+  __device__ void get(int, int, C (&values)[Team::N]) const {
+#pragma unroll
+    for (C& value : values) value = 0;
+  }
+};
 
 /// Sets or adds to N columns of the rows of a batch, row k of them values[k]. What is added to is
 /// read for all rows at once.
