@@ -1,45 +1,39 @@
 // Which of several ways to queue the same work is the fastest.
 #pragma once
 
-#include <optional>
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <vector>
 
 #include "norma/device/timer.h"
 
 namespace norma::kernels {
 
-/// Seconds of queue(), the best of a few; nothing where it says that it cannot.
-template <class Queue>
-std::optional<double> seconds_of(const Queue& queue) {
-  // Several in a row: the GPU then has something to do while the host queues the next.
-  constexpr int kRounds = 2;
-  constexpr int kInRow = 2;
-  if (!queue()) return {};  // warms up
-  device::Timer timer;
-  std::optional<double> best;
-  for (int round = 0; round < kRounds; ++round) {
-    timer.start();
-    for (int i = 0; i < kInRow; ++i) {
-      if (!queue()) return {};
-    }
-    const double seconds = timer.seconds() / kInRow;
-    if (!best || seconds < *best) best = seconds;
-  }
-  return best;
-}
-
-/// The index below `count` with which queue(index) is the fastest; 0 where none can.
+/// The index below `count` with which queue(index) is the fastest; 0 where none can. queue says
+/// whether it could.
 template <class Queue>
 std::size_t fastest(std::size_t count, const Queue& queue) {
-  std::size_t best = 0;
-  std::optional<double> best_seconds;
+  // Round by round over all of them: a card's clock falls with what it has just done, and would
+  // favour those that come first. Several in a row: the GPU then has something to do while the host
+  // queues the next.
+  constexpr int kRounds = 3;
+  constexpr int kInRow = 2;
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  std::vector<std::size_t> able;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::optional<double> seconds = seconds_of([&] { return queue(i); });
-    if (seconds && (!best_seconds || *seconds < *best_seconds)) {
-      best_seconds = seconds;
-      best = i;
+    if (queue(i)) able.push_back(i);  // and warms up
+  }
+  std::vector<double> best(count, kNever);
+  device::Timer timer;
+  for (int round = 0; round < kRounds; ++round) {
+    for (const std::size_t i : able) {
+      timer.start();
+      for (int k = 0; k < kInRow; ++k) queue(i);
+      best[i] = std::min(best[i], timer.seconds() / kInRow);
     }
   }
-  return best;
+  return static_cast<std::size_t>(std::min_element(best.begin(), best.end()) - best.begin());
 }
 
 }  // namespace norma::kernels

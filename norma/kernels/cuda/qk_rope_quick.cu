@@ -13,7 +13,7 @@ namespace {
 
 constexpr int N = kPack<Bf16>;
 constexpr int kThreads = 256;
-constexpr int kForwardRows = 4;   // of a thread at once
+constexpr int kForwardRows = 4;   // of a thread at once, where there are so many sequences
 constexpr int kBackwardRows = 2;  // sums and gradients fill the registers
 
 template <int kSpan>
@@ -62,10 +62,9 @@ struct HeldEight {
   }
 };
 
-template <bool kHalf, int kSpan>
+template <bool kHalf, int kSpan, int K>
 __global__ void __launch_bounds__(kThreads, 2)
     forward_kernel(QkRopeForward<Bf16> a, RowSets sets, RowWalk walk) {
-  constexpr int K = kForwardRows;
   const Index pairs = a.factors.pairs;
   const PairPlaces<kHalf> places{pairs};
   Team<kSpan> team(walk);
@@ -227,14 +226,22 @@ bool fits(const A& a) {
 }  // namespace
 
 bool run_quick(const QkRopeForward<Bf16>& a) {
-  // With fewer sequences a thread would have one row at a time.
-  const bool enough = a.x.rows >= kForwardRows * a.factors.steps;
-  if (!enough || !fits(a) || !row_packs(a.y, N)) return false;
+  if (!fits(a) || !row_packs(a.y, N)) return false;
   const Index pairs = a.factors.pairs;
-  const RowSets sets(a.x.rows, a.factors.steps, kForwardRows);
-  with_span(a.factors, [&](auto half, auto span) {
+  const Index sequences = a.x.rows / a.factors.steps;
+  const auto with_rows = [&](auto half, auto span, auto at_once) {
+    const RowSets sets(a.x.rows, a.factors.steps, at_once);
     const RowWalk walk = row_walk<Team<span>>(sets.count(), a.x.cols / (2 * pairs), pairs);
-    launch("qk_rope", walk.grid, kThreads, 0, forward_kernel<half, span>, a, sets, walk);
+    launch("qk_rope", walk.grid, kThreads, 0, forward_kernel<half, span, at_once>, a, sets, walk);
+  };
+  with_span(a.factors, [&](auto half, auto span) {
+    if (sequences >= kForwardRows) {
+      with_rows(half, span, std::integral_constant<int, kForwardRows>{});
+    } else if (sequences > 1) {
+      with_rows(half, span, std::integral_constant<int, 2>{});
+    } else {
+      with_rows(half, span, std::integral_constant<int, 1>{});
+    }
   });
   return true;
 }
