@@ -19,7 +19,7 @@ class FfnLayer {
   /// where it is given, which takes a layer that may_add.
   Var apply(Tape& tape, Var x, const Pass& pass, Var onto = {}) const;
   /// Whether the branch is what the last product makes, so that this may add it to the stream.
-  bool may_add() const { return last_factor() == 1; }
+  bool may_add() const { return last_factor() == 1 && !down_.has_bias(); }
 
   void allocate(DType dtype, Device device);
   void each_norm(const std::function<void(NormLayer&)>& visit) { visit(inner_); }

@@ -20,6 +20,7 @@ Var linear(Var x, Var weight, Var bias, Var onto) {
   require_shape(kOp, "bias", bias, {out});
   const Shape result = x.shape().with_last(out);
   require_onto(kOp, x, onto, result);
+  if (bias && onto) throw RequestError("linear: a product that is added to something has no bias.");
 
   Tape& tape = x.tape();
   const Var y = tape.output(result, x.dtype());

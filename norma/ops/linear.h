@@ -5,9 +5,10 @@
 
 namespace norma {
 
-/// y = x·Wᵀ + bias, + onto where it is given: a branch that is added to the residual stream
+/// y = x·Wᵀ + bias, or x·Wᵀ + onto: a branch that is added to the residual stream
 /// x (..., I) f32|f64, rows may be strided    weight (O, I), one row per output unit
-/// bias (O) or absent                         y, onto (..., O)
+/// bias (O) or absent                         y, onto (..., O); not both: a small bias would be
+///                                            lost when it is added to the stream's rounded sum
 /// saves  nothing but x and weight            sums  inside the matrix product
 /// grads  dx = dy·W    dW = dyᵀ·x    dbias = sum over rows of dy    that of onto shares the memory
 ///        of dy where possible

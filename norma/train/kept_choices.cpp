@@ -14,8 +14,8 @@ namespace {
 /// What was chosen once can be chosen again, so a file that cannot be read holds nothing.
 std::string text_of(io::FileSystem& disk, const std::string& path) {
   constexpr std::uint64_t kLargest = std::uint64_t{16} << 20;
-  if (!io::is_there(disk, path)) return {};
   try {
+    if (!io::is_there(disk, path)) return {};
     return io::File(disk, path, io::OpenAs::read).text(kLargest);
   } catch (const Error&) {
     return {};
@@ -36,6 +36,7 @@ void KeptChoices::save() {
   std::string now = device::choices_text();
   if (now == saved_) return;
   io::replace_file(disk_, files_.of_run, now);
+  saved_ = std::move(now);  // a machine's file that cannot be written is not tried at every step
   // Runs that began at the same time may have chosen otherwise: the first to say so decides for
   // those to come, and each keeps its own in its folder.
   const std::string of_machine = text_of(disk_, files_.of_machine);
@@ -44,7 +45,6 @@ void KeptChoices::save() {
     io::make_folders(disk_, io::parent_of(files_.of_machine));
     io::replace_file(disk_, files_.of_machine, together);
   }
-  saved_ = std::move(now);
 }
 
 std::string choices_path() { return io::join(io::cache_folder(), "gpu_choices.txt"); }

@@ -13,7 +13,7 @@ class KeptChoices {
  public:
   struct Files {
     std::string of_run;      // holds all that this process has chosen or taken from elsewhere
-    std::string of_machine;  // shared: what another run has put there stays
+    std::string of_machine;  // shared: what it holds when it is written stays
   };
   /// Takes what the run's file holds, then what the machine's adds. A file that is absent or cannot
   /// be read holds nothing.

@@ -26,6 +26,19 @@ TEST(Choices, WhatIsChosenStays) {
   EXPECT_EQ(choice("new one"), "its choice");
 }
 
+TEST(Choices, ATextIsGivenOursWhereItHasNone) {
+  choose("in both", "mine");
+  choose("in ours", "mine");
+  const std::string before = choices_text();
+  const std::string all = choices_with("in both\ttheirs\nno tab\nin theirs\ttheirs\n");
+  for (const char* line : {"in both\ttheirs\n", "in ours\tmine\n", "in theirs\ttheirs\n"}) {
+    EXPECT_NE(all.find(line), std::string::npos) << all;
+  }
+  EXPECT_EQ(all.find("no tab"), std::string::npos);
+  EXPECT_EQ(all.find("in both\tmine"), std::string::npos);
+  EXPECT_EQ(choices_text(), before);
+}
+
 TEST(Choices, LinesOfAnotherFormAreLeftOut) {
   const std::string before = choices_text();
   add_choices("no tab\n\ntwo\ttabs\there\n");

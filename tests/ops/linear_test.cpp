@@ -105,6 +105,28 @@ TEST(Linear, FusedMatricesAreOneProductAndStaySplittable) {
   EXPECT_TRUE(test::close(dx.tensor, x.grad, 1e-13));
 }
 
+TEST(Linear, WhatItIsAddedToMayBeItsInput) {
+  TestLeaf x({5, 4}, DType::f64, 1);
+  TestLeaf w({4, 4}, DType::f64, 2);
+  const OwnedTensor seed = test::normals({5, 4}, DType::f64, 3);
+  Tape tape;
+  const Var made = test::scaled(tape.watch(x), 2);
+  const Var y = linear(made, tape.watch(w), {}, made);
+  EXPECT_TRUE(test::matches(y.value(), [&](Index r, Index o) {
+    double sum = 2 * value_at(x.value, r, o);
+    for (Index i = 0; i < 4; ++i) sum += 2 * value_at(x.value, r, i) * value_at(w.value, o, i);
+    return sum;
+  }));
+  tape.backward({&y, 1}, {&seed.tensor, 1}, {});
+  EXPECT_TRUE(test::matches(x.grad, [&](Index r, Index i) {
+    double sum = 2 * value_at(seed.tensor, r, i);
+    for (Index o = 0; o < 4; ++o) {
+      sum += 2 * value_at(seed.tensor, r, o) * value_at(w.value, o, i);
+    }
+    return sum;
+  }));
+}
+
 TEST(Linear, OnlyWantedGradientsAreMade) {
   Tape tape;
   TestLeaf x({3, 4}, DType::f64, 1);
@@ -115,6 +137,13 @@ TEST(Linear, OnlyWantedGradientsAreMade) {
   tape.backward({&y, 1}, {&seed.tensor, 1}, {});
   EXPECT_EQ(value_at(w.grad, 0, 0), 99);
   EXPECT_FALSE(x.fresh);
+
+  TestLeaf onto({3, 5}, DType::f64, 4);
+  onto.needs_grad = false;
+  tape.reset();
+  const Var sum = linear(tape.watch(x), tape.watch(w), {}, tape.watch(onto));
+  tape.backward({&sum, 1}, {&seed.tensor, 1}, {});
+  EXPECT_EQ(value_at(onto.grad, 0, 0), 99);
 }
 
 TEST(Linear, BadInputsAreRefusedWithASentence) {
@@ -147,6 +176,21 @@ TEST(Linear, BadInputsAreRefusedWithASentence) {
                                    {"linear", "weight must be f32", "f64"}));
   EXPECT_TRUE(throws<RequestError>([&] { linear(x, w, tape.constant(wide_bias.tensor)); },
                                    {"linear", "bias must be f32", "f64"}));
+  EXPECT_TRUE(throws<ShapeError>(
+      [&] {
+        linear(x, w, {}, f32({3, 4}));
+      },
+      {"linear", "onto", "(3, 5)", "(3, 4)"}));
+  EXPECT_TRUE(throws<RequestError>(
+      [&] {
+        linear(x, f32({4, 4}), {}, tape.constant(wide.tensor));
+      },
+      {"linear", "onto must be f32", "f64"}));
+  EXPECT_TRUE(throws<RequestError>(
+      [&] {
+        linear(x, w, f32({5}), f32({3, 5}));
+      },
+      {"linear", "added to something", "no bias"}));
 }
 
 TEST(Linear, AnOutputThatDoesNotFitInMemoryIsRefused) {

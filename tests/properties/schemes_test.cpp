@@ -73,6 +73,40 @@ TEST(Property, P29_TheSameSlotsAreTheSameFunction) {
   EXPECT_GT(distance(s5.logits().tensor, s4.logits().tensor), 1e-2);
 }
 
+// A product adds its branch to the stream only where nothing lies between.
+TEST(Property, P29_FactorsOfABranchAreThoseOfItsLastMatrix) {
+  constexpr double kAttn = 0.5;
+  constexpr double kFfn = 1.25;
+  const auto expect_scaled_matrices = [&](TinyGpt& got) {
+    TinyGpt plain("base = \"pre-rms\"");
+    plain.scale_all("attn.out.weight", kAttn);
+    plain.scale_all("ffn.down.weight", kFfn);
+    EXPECT_LE(distance(got.logits().tensor, plain.logits().tensor), 1e-12);
+    EXPECT_NEAR(got.backward(), plain.backward(), 1e-12);
+    std::vector<std::string> judged_here;
+    for (Index layer = 0; layer < plain.spec().layers; ++layer) {
+      for (const auto& [name, factor] : {std::pair{"attn.out", kAttn}, {"ffn.down", kFfn}}) {
+        const std::string weight = say("blocks.", layer, ".", name, ".weight");
+        scale(plain.grad(weight), factor);
+        EXPECT_LE(distance(got.grad(weight), plain.grad(weight)), 1e-12) << weight;
+        judged_here.push_back(weight);
+      }
+      for (const char* sublayer : {"attn", "ffn"}) {
+        judged_here.push_back(say("blocks.", layer, ".", sublayer, ".layer_scale"));
+      }
+    }
+    EXPECT_LE(gradient_distance(got, plain, judged_here), 1e-12);
+  };
+  TinyGpt factors("base = \"pre-rms\"\n[scales]\nattn_out = 0.5\ndown = 1.25");
+  expect_scaled_matrices(factors);
+  TinyGpt vectors("base = \"pre-rms\"", {.model = "layer_scale = 0.1"});
+  for (Index layer = 0; layer < vectors.spec().layers; ++layer) {
+    fill(vectors.value(say("blocks.", layer, ".attn.layer_scale")), kAttn);
+    fill(vectors.value(say("blocks.", layer, ".ffn.layer_scale")), kFfn);
+  }
+  expect_scaled_matrices(vectors);
+}
+
 TEST(Property, P29_DeepNormWithoutItsConstantsIsPostNorm) {
   const std::string plain =
       "base = \"deepnorm\"\nresidual = { rule = \"scaled\", scale = 1 }\ninit = \"gpt2\"";

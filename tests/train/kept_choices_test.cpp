@@ -68,12 +68,22 @@ TEST_F(KeptChoicesTest, NothingNewWritesNothing) {
   EXPECT_EQ(text(kFiles.of_machine), "left alone\tyes\n");
 }
 
-TEST_F(KeptChoicesTest, AFolderThatCannotBeReadHoldsNothing) {
+TEST_F(KeptChoicesTest, AMachineThatCannotKeepThemIsToldOnce) {
   io::make_folders(disk, kFiles.of_machine);  // a folder in the place of the file
   KeptChoices kept(disk, kFiles);
   device::choose("in spite of it", "this");
   EXPECT_THROW(kept.save(), Error);  // a run survives that and tells
   EXPECT_NE(text(kFiles.of_run).find("in spite of it\tthis\n"), std::string::npos);
+  const long calls = disk.calls();
+  kept.save();
+  EXPECT_EQ(disk.calls(), calls);
+}
+
+TEST_F(KeptChoicesTest, AFileThatCannotBeOpenedHoldsNothing) {
+  put(kFiles.of_machine, "out of reach\tyes\n");
+  disk.cut_power_after(disk.calls());
+  const KeptChoices kept(disk, kFiles);
+  EXPECT_FALSE(device::choice("out of reach"));
 }
 
 }  // namespace

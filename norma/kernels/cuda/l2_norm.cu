@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
   });
 }
 
-template <class T, class Team>
+template <class T, class Team, Into kInto>
 __global__ void __launch_bounds__(Team::kThreads, 2)
     backward_kernel(L2NormBackward<T> a, RowWalk walk, SumsOf<Wide<T>> partials, bool one_gain) {
   using C = Math<T>;
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
     const Index at = g * a.group;
     Held<Team, const T> x(team, a.x.row(r) + at);
     Held<Team, const T> dy(team, a.dy.row(r) + at);
-    Slot<Team, T> dx(team, a.dx, r, at, a.dx_into);
+    const Former<Team, T, kInto> former(team, a.dx, r, at);
     const C rnorm = read<C>(a.rnorm[r * walk.groups + g]);
     C sums[2] = {};  // ⟨x/n, s·dy⟩, and the same without the gain
     team.each([&](int p, int c) {
@@ -91,12 +91,14 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
       C v[N];
       C d[N];
       C factor[N];
+      C sum[N];
       x.get(p, c, v);
       dy.get(p, c, d);
+      former.get(p, c, sum);
       read_factors(a, at, c, factor);
 #pragma unroll
-      for (int i = 0; i < N; ++i) v[i] = rnorm * (factor[i] * d[i] - v[i] * rnorm * sums[0]);
-      dx.put(p, c, v);
+      for (int i = 0; i < N; ++i) sum[i] += rnorm * (factor[i] * d[i] - v[i] * rnorm * sums[0]);
+      put_row(a.dx.row(r) + at + c, sum, Into::set);
     });
   });
   dgain.finish(team);
@@ -128,11 +130,13 @@ void run(Cuda, const L2NormBackward<T>& a) {
   const OverRows sums = one_gain ? OverRows::folded : dgain.over_rows();
   with_team<T, 3>(a.group, fit, [&]<class Team>(std::type_identity<Team>) {
     const RowWalk walk = row_walk<Team>(a.x.rows, a.x.cols / a.group, a.group, sums);
+    const auto kernel = a.dx && a.dx_into == Into::add ? backward_kernel<T, Team, Into::add>
+                                                       : backward_kernel<T, Team, Into::set>;
     launch("the gradient of l2_norm",
            walk.grid,
            Team::kThreads,
            0,
-           backward_kernel<T, Team>,
+           kernel,
            a,
            walk,
            dgain.to,

@@ -165,8 +165,8 @@ void run(Cuda, const LayerNormBackward<T>& a) {
                                         a.x.cols / a.group,
                                         a.group,
                                         a.dgain != nullptr ? dgain.over_rows() : dbias.over_rows());
-    const auto kernel = a.dx_into == Into::add ? backward_kernel<T, Team, Into::add>
-                                               : backward_kernel<T, Team, Into::set>;
+    const auto kernel = a.dx && a.dx_into == Into::add ? backward_kernel<T, Team, Into::add>
+                                                       : backward_kernel<T, Team, Into::set>;
     launch("the gradient of layer_norm",
            walk.grid,
            Team::kThreads,

@@ -141,8 +141,8 @@ void run(Cuda, const RmsNormBackward<T>& a) {
   const GroupSums<Wide<T>> dgain(a.dgain, a.partials, a.x.cols, a.group, a.gain_per_column);
   with_team<T, 3, 2>(a.group, fit, [&]<class Team>(std::type_identity<Team>) {
     const RowWalk walk = row_walk<Team>(a.x.rows, a.x.cols / a.group, a.group, dgain.over_rows());
-    const auto kernel = a.dx_into == Into::add ? backward_kernel<T, Team, Into::add>
-                                               : backward_kernel<T, Team, Into::set>;
+    const auto kernel = a.dx && a.dx_into == Into::add ? backward_kernel<T, Team, Into::add>
+                                                       : backward_kernel<T, Team, Into::set>;
     launch("the gradient of rms_norm", walk.grid, Team::kThreads, 0, kernel, a, walk, dgain.to);
   });
   dgain.finish(a.x.rows, a.dgain_into);

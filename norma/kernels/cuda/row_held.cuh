@@ -68,54 +68,18 @@ struct Held {
   __device__ void store(int p, int c) const { raw[p].store(at + c); }
 };
 
-/// A row to set or to add to: what is added to is read at the start, with the other rows.
-template <class Team, class T>
-struct Slot {
-  Held<Team, T> row;
-  Into into;
-
-  __device__ Slot(const Team& team, const Rows<T>& rows, Index r, Index column, Into how)
-      : row(rows.data == nullptr ? nullptr : rows.row(r) + column), into(how) {
-    if (row.at != nullptr && into == Into::add) row = Held<Team, T>(team, row.at);
-  }
-  __device__ explicit operator bool() const { return row.at != nullptr; }
-
-  /// Not to be called without rows.
-  template <class C>
-  __device__ void put(int p, int c, const C (&values)[Team::N]) {
-    if (into == Into::set) return keep(p, c, values);
-    C sums[Team::N];
-    row.get(p, c, sums);
-#pragma unroll
-    for (int i = 0; i < Team::N; ++i) sums[i] += values[i];
-    keep(p, c, sums);
-  }
-
- private:
-  template <class C>
-  __device__ void keep(int p, int c, const C (&values)[Team::N]) {
-    row.hold(p, values);
-    row.store(p, c);
-  }
-};
-
-/// What a row holds that is added to, read with the other rows. Nothing, and no registers, where it
-/// is set or where there are no rows.
+/// What a row holds that is added to, read with the other rows. Zeros, and no registers, where it
+/// is set. There must be rows to add to.
 template <class Team, class T, Into kInto>
 struct Former {
   Held<Team, const T> row;
 
   __device__ Former() {}
-  __device__ Former(const Team& team, const Rows<T>& to, Index r, Index column) {
-    if (to) {
-      row = {team, to.row(r) + column};
-    } else {
-      row.clear();
-    }
-  }
+  __device__ Former(const Team& team, const Rows<T>& to, Index r, Index column)
+      : row(team, to.row(r) + column) {}
   template <class C>
   __device__ void get(int p, int c, C (&values)[Team::N]) const {
-    row.get_or_zero(p, c, values);
+    row.get(p, c, values);
   }
 };
 template <class Team, class T>
@@ -130,7 +94,7 @@ struct Former<Team, T, Into::set> {
 };
 
 /// Sets or adds to N columns of the rows of a batch, row k of them values[k]. What is added to is
-/// read for all rows at once.
+/// read for all rows at once, and only now: for kernels whose registers are full before.
 template <int kRows, int N, class T, class C>
 __device__ inline void put_rows(const Rows<T>& to,
                                 const RowBatch<kRows>& rows,
