@@ -14,33 +14,33 @@ const KeptChoices::Files kFiles{"run/gpu_choices.txt", "cache/norma/gpu_choices.
 // Choices are the process's own, so every test has names of its own.
 class KeptChoicesTest : public testing::Test {
  protected:
-  KeptChoicesTest() { io::make_folders(disk, "run"); }
+  KeptChoicesTest() { io::make_folders(disk_, "run"); }
   std::string text(const std::string& path) {
-    return io::File(disk, path, io::OpenAs::read).text(1 << 20);
+    return io::File(disk_, path, io::OpenAs::read).text(1 << 20);
   }
   void put(const std::string& path, const std::string& text) {
-    io::make_folders(disk, io::parent_of(path));
-    io::replace_file(disk, path, text);
+    io::make_folders(disk_, io::parent_of(path));
+    io::replace_file(disk_, path, text);
   }
 
-  test::MemoryDisk disk;
+  test::MemoryDisk disk_;
 };
 
 TEST_F(KeptChoicesTest, AreWrittenWhenSomethingNewWasChosenAndReadBack) {
-  KeptChoices kept(disk, kFiles);
+  KeptChoices kept(disk_, kFiles);
   device::choose("kept", "this");
   kept.save();
   EXPECT_EQ(text(kFiles.of_run), device::choices_text());
   EXPECT_EQ(text(kFiles.of_machine), device::choices_text());
   put(kFiles.of_machine, text(kFiles.of_machine) + "kept by another run\tthat\n");
-  const KeptChoices next(disk, kFiles);
+  const KeptChoices next(disk_, kFiles);
   EXPECT_EQ(device::choice("kept by another run"), "that");
 }
 
 TEST_F(KeptChoicesTest, ARunGoesOnWithItsOwnWhateverOthersChose) {
   put(kFiles.of_run, "by both\tours\n");
   put(kFiles.of_machine, "by both\ttheirs\nby another\ttheirs\n");
-  KeptChoices kept(disk, kFiles);
+  KeptChoices kept(disk_, kFiles);
   EXPECT_EQ(device::choice("by both"), "ours");
   EXPECT_EQ(device::choice("by another"), "theirs");
   kept.save();
@@ -48,7 +48,7 @@ TEST_F(KeptChoicesTest, ARunGoesOnWithItsOwnWhateverOthersChose) {
 }
 
 TEST_F(KeptChoicesTest, RunsAtTheSameTimeTakeNothingFromEachOther) {
-  KeptChoices kept(disk, kFiles);
+  KeptChoices kept(disk_, kFiles);
   put(kFiles.of_machine, "chosen meanwhile\ttheirs\nchosen twice\ttheirs\n");
   device::choose("chosen twice", "ours");
   kept.save();
@@ -60,8 +60,8 @@ TEST_F(KeptChoicesTest, RunsAtTheSameTimeTakeNothingFromEachOther) {
 
 TEST_F(KeptChoicesTest, NothingNewWritesNothing) {
   device::choose("before", "this");
-  KeptChoices(disk, kFiles).save();
-  KeptChoices same(disk, kFiles);
+  KeptChoices(disk_, kFiles).save();
+  KeptChoices same(disk_, kFiles);
   for (const std::string& path : {kFiles.of_run, kFiles.of_machine}) put(path, "left alone\tyes\n");
   same.save();
   EXPECT_EQ(text(kFiles.of_run), "left alone\tyes\n");
@@ -69,20 +69,20 @@ TEST_F(KeptChoicesTest, NothingNewWritesNothing) {
 }
 
 TEST_F(KeptChoicesTest, AMachineThatCannotKeepThemIsToldOnce) {
-  io::make_folders(disk, kFiles.of_machine);  // a folder in the place of the file
-  KeptChoices kept(disk, kFiles);
+  io::make_folders(disk_, kFiles.of_machine);  // a folder in the place of the file
+  KeptChoices kept(disk_, kFiles);
   device::choose("in spite of it", "this");
   EXPECT_THROW(kept.save(), Error);  // a run survives that and tells
   EXPECT_NE(text(kFiles.of_run).find("in spite of it\tthis\n"), std::string::npos);
-  const long calls = disk.calls();
+  const long calls = disk_.calls();
   kept.save();
-  EXPECT_EQ(disk.calls(), calls);
+  EXPECT_EQ(disk_.calls(), calls);
 }
 
 TEST_F(KeptChoicesTest, AFileThatCannotBeOpenedHoldsNothing) {
   put(kFiles.of_machine, "out of reach\tyes\n");
-  disk.cut_power_after(disk.calls());
-  const KeptChoices kept(disk, kFiles);
+  disk_.cut_power_after(disk_.calls());
+  const KeptChoices kept(disk_, kFiles);
   EXPECT_FALSE(device::choice("out of reach"));
 }
 
