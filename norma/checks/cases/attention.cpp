@@ -1,5 +1,6 @@
 #include "norma/ops/attention.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "norma/checks/cases/cases.h"
@@ -57,7 +58,11 @@ Problem make(const Shape& size, const std::string& variant) {
     temperature = add_input(problem, {.name = "tau", .shape = {heads}, .center = 2, .spread = 2});
   }
   if (spec.log_length) {
-    log_scale = add_input(problem, {.name = "log_scale", .shape = {heads}, .center = 0.5});
+    // Of the size at which models start: with larger ones the logits of long rows would be in the
+    // tens, and f32 loses as many digits as they have before the point.
+    const double start = 1 / std::log(std::max(2.0, static_cast<double>(T)));
+    log_scale = add_input(
+        problem, {.name = "log_scale", .shape = {heads}, .center = start, .spread = start});
   }
   if (variant == "padded" || variant == "full_padded" || variant == "everything") {
     lengths =
