@@ -22,9 +22,10 @@
 #include "norma/device/choices.h"
 #include "norma/device/cuda/runtime.h"
 #include "norma/device/device.h"
+#include "norma/device/timer.h"
 #include "norma/kernels/cuda/algorithm_text.h"
-#include "norma/kernels/cuda/fastest.h"
 #include "norma/kernels/cuda/product_weights.h"
+#include "norma/kernels/fastest.h"
 
 namespace norma::kernels {
 
@@ -192,10 +193,12 @@ std::size_t fastest_of(const std::vector<cublasLtMatmulAlgo_t>& candidates,
     scratch = device::allocate(bytes + shift);
     trial.c = static_cast<Result*>(scratch) + shift / sizeof(Result);
   }
-  const std::size_t best = fastest(candidates.size() + 1, [&](std::size_t i) {
+  const auto queue = [&](std::size_t i) {
     if (i == candidates.size()) return multiply_own(trial);
     return multiply(plan, candidates[i], trial) == CUBLAS_STATUS_SUCCESS;
-  });
+  };
+  device::Timer timer;
+  const std::size_t best = fastest(candidates.size() + 1, queue, timer);
   if (scratch != nullptr) device::release(scratch);
   return best;
 }

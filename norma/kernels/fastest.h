@@ -6,14 +6,12 @@
 #include <limits>
 #include <vector>
 
-#include "norma/device/timer.h"
-
 namespace norma::kernels {
 
 /// The index below `count` with which queue(index) is the fastest; 0 where none can. queue says
-/// whether it could.
-template <class Queue>
-std::size_t fastest(std::size_t count, const Queue& queue) {
+/// whether it could. The timer (device/timer.h) is started, and then says how long it took.
+template <class Queue, class Timer>
+std::size_t fastest(std::size_t count, const Queue& queue, Timer& timer) {
   // Round by round over all of them: a card's clock falls with what it has just done, and would
   // favour those that come first. Several in a row: the GPU then has something to do while the host
   // queues the next.
@@ -25,13 +23,12 @@ std::size_t fastest(std::size_t count, const Queue& queue) {
     if (queue(i)) able.push_back(i);  // and warms up
   }
   std::vector<double> best(count, kNever);
-  device::Timer timer;
   for (int round = 0; round < kRounds; ++round) {
     for (const std::size_t i : able) {
       timer.start();
       bool could = true;
       for (int k = 0; k < kInRow; ++k) could = queue(i) && could;
-      const double seconds = timer.seconds() / kInRow;
+      const double seconds = timer.seconds();
       if (could) best[i] = std::min(best[i], seconds);
     }
   }
