@@ -14,6 +14,11 @@ Choices& known() {
   return choices;
 }
 
+std::size_t& made() {
+  static std::size_t count = 0;
+  return count;
+}
+
 /// What is there already stays, lines of another form are left out.
 void add_lines(std::string_view text, Choices& to) {
   while (!text.empty()) {
@@ -41,7 +46,12 @@ std::optional<std::string> choice(const std::string& name) {
   return at->second;
 }
 
-void choose(const std::string& name, const std::string& what) { known()[name] = what; }
+void choose(const std::string& name, const std::string& what) {
+  known()[name] = what;
+  ++made();
+}
+
+std::size_t choices_made() { return made(); }
 
 std::string choices_text() { return text_of(known()); }
 
@@ -52,6 +62,10 @@ std::string choices_with(std::string_view text) {
   return text_of(all);
 }
 
-void add_choices(std::string_view text) { add_lines(text, known()); }
+void add_choices(std::string_view text) {
+  const std::size_t before = known().size();
+  add_lines(text, known());
+  made() += known().size() - before;
+}
 
 }  // namespace norma::device

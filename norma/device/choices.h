@@ -3,6 +3,7 @@
 // whoever runs keeps the choices in a file, and a run that is repeated or resumed makes the same.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,10 @@ namespace norma::device {
 /// The choice of this name, if there is one. Names and choices hold no tab and no line end.
 std::optional<std::string> choice(const std::string& name);
 void choose(const std::string& name, const std::string& what);
+
+/// Grows with every choose() and every choice that is added: whoever keeps them sees whether there
+/// is something new.
+std::size_t choices_made();
 
 /// All of them, a line each: name, tab, choice. Sorted by name.
 std::string choices_text();

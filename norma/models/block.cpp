@@ -10,8 +10,6 @@ namespace {
 
 std::string prefix_of(Index layer) { return say("blocks.", layer, "."); }
 
-const char* name_of_sublayer(std::uint64_t number) { return number == 0 ? "attn" : "ffn"; }
-
 const BlockRule& rule_of(const Build& build, Index layer) {
   return build.scheme.block_at(layer, build.spec.layers);
 }
@@ -30,18 +28,24 @@ double drop_path_of(const ModelSpec& spec, Index layer) {
 
 }  // namespace
 
-Block::Ending::Ending(const Build& build, Index layer, std::uint64_t sublayer)
-    : number(sublayer),
-      mid(site_norm(build, layer, number == 0 ? Site::attn_mid : Site::ffn_mid)),
+struct Block::Sublayer {
+  std::uint64_t number;  // in its block
+  const char* name;
+  Site mid;
+  ResidualRule BlockRule::*residual;
+  Site post;
+};
+
+Block::Ending::Ending(const Build& build, Index layer, const Sublayer& of)
+    : number(of.number),
+      mid(site_norm(build, layer, of.mid)),
       layer_scale(build.spec.layer_scale == 0
                       ? kNoParam
-                      : build.scale(say(prefix_of(layer), name_of_sublayer(number), ".layer_scale"),
+                      : build.scale(say(prefix_of(layer), of.name, ".layer_scale"),
                                     build.spec.width,
                                     build.spec.layer_scale)),
-      join(build,
-           number == 0 ? rule_of(build, layer).attn_residual : rule_of(build, layer).ffn_residual,
-           say(prefix_of(layer), name_of_sublayer(number), "_residual")),
-      post(site_norm(build, layer, number == 0 ? Site::attn_post : Site::ffn_post)) {}
+      join(build, rule_of(build, layer).*of.residual, say(prefix_of(layer), of.name, "_residual")),
+      post(site_norm(build, layer, of.post)) {}
 
 Block::Block(const Build& build, Index layer)
     : params_(build.params),
@@ -51,10 +55,12 @@ Block::Block(const Build& build, Index layer)
       drop_path_(drop_path_of(build.spec, layer)),
       attn_pre_(site_norm(build, layer, Site::attn_pre)),
       attention_(build, rule_of(build, layer), layer, prefix_of(layer)),
-      attn_ending_(build, layer, 0),
+      attn_ending_(
+          build, layer, {0, "attn", Site::attn_mid, &BlockRule::attn_residual, Site::attn_post}),
       ffn_pre_(site_norm(build, layer, Site::ffn_pre)),
       ffn_(build, rule_of(build, layer), prefix_of(layer)),
-      ffn_ending_(build, layer, 1) {}
+      ffn_ending_(
+          build, layer, {1, "ffn", Site::ffn_mid, &BlockRule::ffn_residual, Site::ffn_post}) {}
 
 void Block::allocate(DType dtype, Device device) {
   attention_.allocate(dtype, device);

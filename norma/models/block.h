@@ -25,9 +25,11 @@ class Block {
   void each_norm(const std::function<void(NormLayer&)>& visit);
 
  private:
+  /// What one of the two sublayers is called, and what it takes from the scheme.
+  struct Sublayer;
   /// What follows the branch of a sublayer, in this order.
   struct Ending {
-    Ending(const Build& build, Index layer, std::uint64_t number);
+    Ending(const Build& build, Index layer, const Sublayer& of);
 
     std::uint64_t number;  // of the sublayer in its block
     NormLayer mid;

@@ -9,13 +9,8 @@ namespace norma {
 Var linear(Var x, Var weight, Var bias, Var onto) {
   constexpr std::string_view kOp = "linear";
   require_float(kOp, "x", x);
-  require_float(kOp, "weight", weight);
-  require_same_type(kOp, x, "weight", weight);
+  require_weight(kOp, "weight", x, weight, x.shape().cols(), "(O, I) with I = ");
   require_vector_type(kOp, x, "bias", bias);
-  const Index in = x.shape().cols();
-  if (weight.shape().rank() != 2 || weight.shape()[1] != in) {
-    throw ShapeError(kOp, "weight", say("(O, I) with I = ", in), weight.shape().text());
-  }
   const Index out = weight.shape()[0];
   require_shape(kOp, "bias", bias, {out});
   const Shape result = x.shape().with_last(out);

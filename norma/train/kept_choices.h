@@ -3,6 +3,8 @@
 // machine do.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 
 #include "norma/io/file_system.h"
@@ -24,7 +26,7 @@ class KeptChoices {
  private:
   io::FileSystem& disk_;
   Files files_;
-  std::string saved_;
+  std::optional<std::size_t> saved_;  // device::choices_made() then
 };
 
 /// gpu_choices.txt of the cache folder.

@@ -39,6 +39,17 @@ TEST(Choices, ATextIsGivenOursWhereItHasNone) {
   EXPECT_EQ(choices_text(), before);
 }
 
+TEST(Choices, TheirNumberTellsWhetherThereIsSomethingNew) {
+  choose("counted", "one");
+  const std::size_t before = choices_made();
+  add_choices("counted\tagain\nno tab\n");
+  EXPECT_EQ(choices_made(), before);
+  add_choices("counted too\tone\n");
+  EXPECT_EQ(choices_made(), before + 1);
+  choose("counted", "another");
+  EXPECT_EQ(choices_made(), before + 2);
+}
+
 TEST(Choices, LinesOfAnotherFormAreLeftOut) {
   const std::string before = choices_text();
   add_choices("no tab\n\ntwo\ttabs\there\n");

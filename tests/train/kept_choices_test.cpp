@@ -15,12 +15,9 @@ const KeptChoices::Files kFiles{"run/gpu_choices.txt", "cache/norma/gpu_choices.
 class KeptChoicesTest : public testing::Test {
  protected:
   KeptChoicesTest() { io::make_folders(disk_, "run"); }
-  std::string text(const std::string& path) {
-    return io::File(disk_, path, io::OpenAs::read).text(1 << 20);
-  }
   void put(const std::string& path, const std::string& text) {
     io::make_folders(disk_, io::parent_of(path));
-    io::replace_file(disk_, path, text);
+    disk_.put(path, text);
   }
 
   test::MemoryDisk disk_;
@@ -30,9 +27,9 @@ TEST_F(KeptChoicesTest, AreWrittenWhenSomethingNewWasChosenAndReadBack) {
   KeptChoices kept(disk_, kFiles);
   device::choose("kept", "this");
   kept.save();
-  EXPECT_EQ(text(kFiles.of_run), device::choices_text());
-  EXPECT_EQ(text(kFiles.of_machine), device::choices_text());
-  put(kFiles.of_machine, text(kFiles.of_machine) + "kept by another run\tthat\n");
+  EXPECT_EQ(disk_.bytes_of(kFiles.of_run), device::choices_text());
+  EXPECT_EQ(disk_.bytes_of(kFiles.of_machine), device::choices_text());
+  put(kFiles.of_machine, disk_.bytes_of(kFiles.of_machine) + "kept by another run\tthat\n");
   const KeptChoices next(disk_, kFiles);
   EXPECT_EQ(device::choice("kept by another run"), "that");
 }
@@ -44,7 +41,7 @@ TEST_F(KeptChoicesTest, ARunGoesOnWithItsOwnWhateverOthersChose) {
   EXPECT_EQ(device::choice("by both"), "ours");
   EXPECT_EQ(device::choice("by another"), "theirs");
   kept.save();
-  EXPECT_NE(text(kFiles.of_run).find("by both\tours\n"), std::string::npos);
+  EXPECT_NE(disk_.bytes_of(kFiles.of_run).find("by both\tours\n"), std::string::npos);
 }
 
 TEST_F(KeptChoicesTest, RunsAtTheSameTimeTakeNothingFromEachOther) {
@@ -52,10 +49,10 @@ TEST_F(KeptChoicesTest, RunsAtTheSameTimeTakeNothingFromEachOther) {
   put(kFiles.of_machine, "chosen meanwhile\ttheirs\nchosen twice\ttheirs\n");
   device::choose("chosen twice", "ours");
   kept.save();
-  const std::string machine = text(kFiles.of_machine);
+  const std::string machine = disk_.bytes_of(kFiles.of_machine);
   EXPECT_NE(machine.find("chosen meanwhile\ttheirs\n"), std::string::npos) << machine;
   EXPECT_NE(machine.find("chosen twice\ttheirs\n"), std::string::npos) << machine;
-  EXPECT_NE(text(kFiles.of_run).find("chosen twice\tours\n"), std::string::npos);
+  EXPECT_NE(disk_.bytes_of(kFiles.of_run).find("chosen twice\tours\n"), std::string::npos);
 }
 
 TEST_F(KeptChoicesTest, NothingNewWritesNothing) {
@@ -64,8 +61,8 @@ TEST_F(KeptChoicesTest, NothingNewWritesNothing) {
   KeptChoices same(disk_, kFiles);
   for (const std::string& path : {kFiles.of_run, kFiles.of_machine}) put(path, "left alone\tyes\n");
   same.save();
-  EXPECT_EQ(text(kFiles.of_run), "left alone\tyes\n");
-  EXPECT_EQ(text(kFiles.of_machine), "left alone\tyes\n");
+  EXPECT_EQ(disk_.bytes_of(kFiles.of_run), "left alone\tyes\n");
+  EXPECT_EQ(disk_.bytes_of(kFiles.of_machine), "left alone\tyes\n");
 }
 
 TEST_F(KeptChoicesTest, AMachineThatCannotKeepThemIsToldOnce) {
@@ -73,7 +70,7 @@ TEST_F(KeptChoicesTest, AMachineThatCannotKeepThemIsToldOnce) {
   KeptChoices kept(disk_, kFiles);
   device::choose("in spite of it", "this");
   EXPECT_THROW(kept.save(), Error);  // a run survives that and tells
-  EXPECT_NE(text(kFiles.of_run).find("in spite of it\tthis\n"), std::string::npos);
+  EXPECT_NE(disk_.bytes_of(kFiles.of_run).find("in spite of it\tthis\n"), std::string::npos);
   const long calls = disk_.calls();
   kept.save();
   EXPECT_EQ(disk_.calls(), calls);

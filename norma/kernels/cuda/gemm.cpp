@@ -184,10 +184,10 @@ std::size_t fastest_of(const std::vector<cublasLtMatmulAlgo_t>& candidates,
                        const Plan& plan,
                        const Gemm<T, Result>& g) {
   Gemm<T, Result> trial = g;
-  if (g.addend == nullptr) trial.beta = 0;
   // A result that is only set may be set more than once; one that is added to may not.
   void* scratch = nullptr;
   if (g.beta != 0 && g.addend == nullptr) {
+    trial.beta = 0;
     const std::size_t shift = reinterpret_cast<std::uintptr_t>(g.c) % kMostAlignment;
     const auto bytes = static_cast<std::size_t>((g.m - 1) * g.ldc + g.n) * sizeof(Result);
     scratch = device::allocate(bytes + shift);
