@@ -12,10 +12,15 @@ namespace norma {
 
 namespace {
 
+bool narrow(Precision precision) {
+  return precision == Precision::bf16 || precision == Precision::bf16_storage;
+}
+
 void require_sense(const TrainSpec& train) {
-  if (train.device == DeviceKind::cpu && train.precision == Precision::bf16) {
-    throw RequestError(
-        "train.precision = bf16 needs train.device = cuda; the cpu has f32 and f64.");
+  if (train.device == DeviceKind::cpu && narrow(train.precision)) {
+    throw RequestError(say("train.precision = ",
+                           word_of(train.precision),
+                           " needs train.device = cuda; the cpu has f32 and f64."));
   }
   if (train.device == DeviceKind::cuda && train.precision == Precision::f64) {
     throw RequestError("train.precision = f64 needs train.device = cpu; a GPU has bf16 and f32.");
@@ -126,8 +131,12 @@ Settings used_settings(const Recipe& recipe) {
 DType Recipe::dtype_on(Device device) const {
   const bool gpu = device.kind == DeviceKind::cuda;
   if (train.precision == Precision::f64 && !gpu) return DType::f64;
-  if (train.precision == Precision::bf16 && gpu) return DType::bf16;
+  if (narrow(train.precision) && gpu) return DType::bf16;
   return DType::f32;
+}
+
+Masters Recipe::masters() const {
+  return train.precision == Precision::bf16_storage ? Masters::none : Masters::f32;
 }
 
 std::string recipe_text(const Recipe& recipe) {

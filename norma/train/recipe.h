@@ -7,19 +7,21 @@
 #include "norma/base/settings.h"
 #include "norma/data/data_spec.h"
 #include "norma/models/model_spec.h"
+#include "norma/nn/param_store.h"
 #include "norma/nn/scheme.h"
 #include "norma/optim/optim_spec.h"
 #include "norma/optim/schedule.h"
 
 namespace norma {
 
-enum class Precision : std::uint8_t { f32, f64, bf16 };
+enum class Precision : std::uint8_t { f32, f64, bf16, bf16_storage };
 template <>
 struct Words<Precision> {
-  static constexpr std::array<std::pair<std::string_view, Precision>, 3> kAll{{
+  static constexpr std::array<std::pair<std::string_view, Precision>, 4> kAll{{
       {"f32", Precision::f32},
       {"f64", Precision::f64},
       {"bf16", Precision::bf16},
+      {"bf16_storage", Precision::bf16_storage},
   }};
 };
 template <>
@@ -98,7 +100,9 @@ struct TrainSpec {
     f("device", device, "where to compute: the processor, or a GPU");
     f("precision",
       precision,
-      "of activations and weights; bf16 keeps f32 masters, and needs device cuda");
+      "of activations and weights; bf16 keeps f32 masters, bf16_storage rounds every matrix to "
+      "bf16 "
+      "after every step, and both need device cuda");
     f("threads", threads, "0: all cores", Range{0, 4096});
     f("recompute",
       recompute,
@@ -129,6 +133,7 @@ struct Recipe {
   /// where f32 stands for what that one lacks.
   DType dtype() const { return dtype_on(device()); }
   DType dtype_on(Device device) const;
+  Masters masters() const;
 };
 
 /// Defaults < what the scheme asks for < the file < key=value. Throws RequestError for anything

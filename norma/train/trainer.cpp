@@ -43,7 +43,7 @@ Trainer::Trainer(const Recipe& recipe, TokenData data, Start start)
   if (on_gpu() && !planning()) device::info();  // throws where there is none
   tape_.set_remaking(remaking_of(train.recompute, on_gpu()));
   model_ = std::make_unique<Gpt>(recipe_.model, recipe_.scheme, params_);
-  params_.allocate(dtype, device);
+  params_.allocate(dtype, device, recipe_.masters());
   model_->allocate(dtype, device);
   const auto seed = static_cast<std::uint64_t>(train.seed);
   if (start == Start::drawn && !planning()) {

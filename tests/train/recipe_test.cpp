@@ -80,11 +80,26 @@ TEST(Recipe, RefusalsAreSentences) {
   refused("optim.lr = -1", {"optim.lr", "between 0"});
   refused("train.batch = 4\ntrain.micro_batch = 3", {"must divide", "3"});
   refused("train.device = \"gpu\"", {"train.device", "cpu"});
+  refused("train.precision = \"bf16\"", {"precision = bf16 needs", "device = cuda"});
+  refused("train.precision = \"bf16_storage\"", {"bf16_storage needs", "device = cuda"});
+  refused("train.precision = \"f64\"\ntrain.device = \"cuda\"", {"f64 needs", "device = cpu"});
   refused("schedule.warmup = 1000\ntrain.steps = 100", {"warmup"});
   refused("[scheme]\nattn_pre = \"rms\"", {"undecided", "attn_mid"});
   refused("scheme.base = \"pre-ln\"\nscheme.attn_pre = { norm = \"bn\", statistics = \"all\" }",
           {"causal", "future", "force = true"});
   refused("scheme.base = \"ngpt\"\nscheme.decay = \"nanogpt\"", {"length 1", "decay.embedding"});
+}
+
+TEST(Recipe, PrecisionSaysWhatIsMultipliedAndWhatIsKept) {
+  const auto of = [](std::string_view word) {
+    const Recipe recipe = read(say("train = { device = \"cuda\", precision = \"", word, "\" }"));
+    return std::pair{recipe.dtype(), recipe.masters()};
+  };
+  EXPECT_EQ(of("f32").first, DType::f32);
+  EXPECT_EQ(of("bf16"), std::pair(DType::bf16, Masters::f32));
+  EXPECT_EQ(of("bf16_storage"), std::pair(DType::bf16, Masters::none));
+  const Recipe elsewhere = read("train = { device = \"cuda\", precision = \"bf16_storage\" }");
+  EXPECT_EQ(elsewhere.dtype_on({}), DType::f32);
 }
 
 TEST(Recipe, BatchNormOverAllPositionsCanBeForcedAndWarns) {
