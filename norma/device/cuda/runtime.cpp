@@ -36,6 +36,7 @@ struct Context {
     }
     check(cudaSetDevice(0), "choosing the GPU");
     check(cudaGetDeviceProperties(&properties, 0), "asking what the GPU is");
+    require_code(properties);
     check(cudaStreamCreateWithFlags(&queue, cudaStreamNonBlocking), "making a stream");
   }
 };
@@ -50,7 +51,6 @@ const Context& context() {
 
 cudaStream_t stream() { return context().queue; }
 int multiprocessors() { return context().properties.multiProcessorCount; }
-bool is_hopper() { return context().properties.major == 9; }
 
 bool available() {
   int count = 0;

@@ -17,7 +17,15 @@ cudaStream_t stream();
 
 /// Multiprocessors of the GPU.
 int multiprocessors();
-/// Whether it has the matrix units and the copy engine of that generation.
-bool is_hopper();
+
+/// What the kernels that this GPU runs were built for: the card alone does not tell, for it may run
+/// those of an older one.
+struct Code {
+  int architecture = 0;     // 900 for Hopper
+  bool for_hopper = false;  // with its matrix units and its copy engine, which no other card has
+};
+const Code& code();
+/// Throws RequestError where there are none for this card.
+void require_code(const cudaDeviceProp& card);
 
 }  // namespace norma::device

@@ -122,7 +122,7 @@ bool wgmma_attention(const AttentionBackward<Bf16>& a) {
   // Tiles, rows and blocks are counted in 32 bits.
   const bool counted = s.batch * s.queries < Index{1} << 30 &&
                        s.batch * s.heads * (s.queries / wgmma::kTile + 1) < Index{1} << 30;
-  if (!ruled || !counted || !device::is_hopper()) return false;
+  if (!ruled || !counted || !device::code().for_hopper) return false;
   const auto fits = [&](const auto& rows) { return !rows || heads_pack(s, rows); };
   if (!heads_pack(s, a.q, a.k, a.v, a.o, a.dout) || !fits(a.dq) || !fits(a.dk) || !fits(a.dv)) {
     return false;

@@ -33,17 +33,7 @@ __device__ inline T* in_block(T* mine, int blocks, int rank) {
   return mine;
 }
 
-inline bool has_clusters() {
-  static const bool answer = [] {
-    int device = 0;
-    int can = 0;
-    device::check(cudaGetDevice(&device), "asking for the GPU");
-    device::check(cudaDeviceGetAttribute(&can, cudaDevAttrClusterLaunch, device),
-                  "asking the GPU for clusters");
-    return can != 0;
-  }();
-  return answer;
-}
+inline bool has_clusters() { return device::code().architecture >= 900; }
 
 /// Gives a kernel as much shared memory as it wants.
 template <class... Parameters>

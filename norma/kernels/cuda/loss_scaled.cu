@@ -253,6 +253,8 @@ __global__ void __launch_bounds__(kThreads, 1) scaled_kernel(QuickLoss a, Plan p
     walk.work();
   }
   cluster_sync(plan.blocks);  // and nobody ends while others may still write there
+#else
+  __trap();  // has_clusters() says no there
 #endif
 }
 

@@ -115,7 +115,7 @@ class Plan {
  public:
   Plan(Index rows, Index columns, Index depth)
       : shape{static_cast<int>(rows), static_cast<int>(columns), static_cast<int>(depth)},
-        good_(device::is_hopper() && rows > 0 && columns > 0 && depth > 0 && rows < kMost &&
+        good_(device::code().for_hopper && rows > 0 && columns > 0 && depth > 0 && rows < kMost &&
               columns < kMost && depth < kMost) {}
   /// Where there is no matrix the map stays empty and must not be used.
   Plan& add(CUtensorMap& map, Rows<const Bf16> matrix, const tile_copy::Box& box = {}) {
