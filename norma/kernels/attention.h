@@ -12,6 +12,8 @@
 
 namespace norma::kernels {
 
+inline constexpr Index kWidestGpuHead = 256;
+
 /// Sizes and rules that forward and backward share.
 struct AttentionShape {
   Index batch;

@@ -118,6 +118,8 @@ kernels::HeadFactorForward<T> head_factor(const AttentionSpec& spec,
 
 }  // namespace
 
+Index widest_gpu_head() { return kernels::kWidestGpuHead; }
+
 Var attention(Var q, Var k, Var v, AttentionSpec spec, AttentionExtras extras) {
   const kernels::AttentionShape shape = shape_of(q, k, v, spec, extras);
   Tape& tape = q.tape();

@@ -7,6 +7,9 @@
 
 namespace norma {
 
+/// Columns of a head at most; on a CPU there is no limit.
+Index widest_gpu_head();
+
 enum class Mask : std::uint8_t { causal, full };
 
 /// How the stored temperature becomes a factor.

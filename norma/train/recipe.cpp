@@ -7,6 +7,7 @@
 #include "norma/base/read_fields.h"
 #include "norma/base/text.h"
 #include "norma/nn/catalogue.h"
+#include "norma/ops/attention.h"
 
 namespace norma {
 
@@ -32,6 +33,15 @@ void require_sense(const TrainSpec& train) {
                            train.micro_batch,
                            "."));
   }
+}
+
+void require_gpu_heads(const Recipe& recipe) {
+  if (recipe.train.device != DeviceKind::cuda || recipe.model.head() <= widest_gpu_head()) return;
+  throw RequestError(say("heads on a GPU are at most ",
+                         widest_gpu_head(),
+                         " wide, got ",
+                         recipe.model.head(),
+                         "; use more model.heads, or train.device = cpu."));
 }
 
 /// [scheme] as it is in the recipe; a recipe without one trains the plain GPT.
@@ -92,12 +102,19 @@ Recipe read_recipe(const Settings& given) {
   reader.refuse_unknown();
 
   require_sense(recipe.train);
+  require_gpu_heads(recipe);
   recipe.optim = norma::resolved(recipe.optim);
   lr_at(recipe.schedule, recipe.optim.lr, 0, recipe.train.steps);  // refuses what does not fit
   recipe.warnings = judge_scheme(recipe.scheme, true);
   if (recipe.scheme.block[Site::patch_pre] || recipe.scheme.block[Site::patch_post]) {
     recipe.warnings.push_back(say(
         "scheme ", recipe.scheme.name, ": a text model has no patches; their norms do nothing."));
+  }
+
+  if (recipe.train.device == DeviceKind::cuda && recipe.train.precision == Precision::f32) {
+    recipe.warnings.emplace_back(
+        "train.precision = f32 on a GPU computes in double, for comparisons with the CPU; "
+        "train.precision=bf16 is many times faster.");
   }
 
   write_fields(recipe.resolved, merged, "model", recipe.model);

@@ -83,6 +83,7 @@ TEST(Recipe, RefusalsAreSentences) {
   refused("train.precision = \"bf16\"", {"precision = bf16 needs", "device = cuda"});
   refused("train.precision = \"bf16_storage\"", {"bf16_storage needs", "device = cuda"});
   refused("train.precision = \"f64\"\ntrain.device = \"cuda\"", {"f64 needs", "device = cpu"});
+  refused("train.device = \"cuda\"\nmodel = { width = 1024, heads = 2 }", {"256 wide, got 512"});
   refused("schedule.warmup = 1000\ntrain.steps = 100", {"warmup"});
   refused("[scheme]\nattn_pre = \"rms\"", {"undecided", "attn_mid"});
   refused("scheme.base = \"pre-ln\"\nscheme.attn_pre = { norm = \"bn\", statistics = \"all\" }",

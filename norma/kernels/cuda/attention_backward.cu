@@ -6,7 +6,6 @@
 #include "norma/kernels/cuda/attention_mma.h"
 #include "norma/kernels/cuda/attention_tiles.cuh"
 #include "norma/kernels/cuda/attention_wgmma.h"
-#include "norma/kernels/cuda/cudnn_attention.h"
 
 namespace norma::kernels {
 
@@ -219,7 +218,7 @@ void run(Cuda, const AttentionBackward<T>& a) {
   const AttentionShape& s = a.shape;
   const Index heads = s.batch * s.heads;
   bool done = false;
-  if constexpr (std::is_same_v<T, Bf16>) done = wgmma_attention(a) || cudnn_attention(a);
+  if constexpr (std::is_same_v<T, Bf16>) done = wgmma_attention(a);
   if (!done) {
     constexpr int kThreads = 256;
     launch("attention's gradient: rows",

@@ -54,8 +54,10 @@ void with_tiling(Index width, F&& f) {
     if (width <= 64) return f(Tiling<T, 1>{});
     if (width <= 128) return f(Tiling<T, 2>{});
   }
-  if (width <= 256) return f(Tiling<T, 4>{});
-  throw RequestError(say("attention: heads on the GPU are at most 256 wide, got ", width, "."));
+  static_assert(kWidestGpuHead == 256);
+  if (width <= kWidestGpuHead) return f(Tiling<T, 4>{});
+  throw RequestError(
+      say("attention: heads on a GPU are at most ", kWidestGpuHead, " wide, got ", width, "."));
 }
 
 /// Rows [first, first + count) of one head, as floats; what lies beyond is 0.

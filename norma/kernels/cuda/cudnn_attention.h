@@ -1,5 +1,6 @@
-// Attention through cuDNN, whose kernels are the fastest for the plain rule: bf16, no softcap, no
-// padding, one factor for all heads. Built without cuDNN, no_cudnn.cpp answers.
+// Attention forward through cuDNN, whose kernels are the fastest for the plain rule: bf16, no
+// softcap, no padding, one factor for all heads. (Its backward that gives the same bits every time
+// keeps a square of queries by keys, so ours is used.) Built without cuDNN, no_cudnn.cpp answers.
 #pragma once
 
 #include "norma/kernels/attention.h"
@@ -8,6 +9,5 @@ namespace norma::kernels {
 
 /// Queues the attention and says true, or says false where cuDNN has no kernel for it.
 bool cudnn_attention(const AttentionForward<Bf16>& a);
-bool cudnn_attention(const AttentionBackward<Bf16>& a);
 
 }  // namespace norma::kernels

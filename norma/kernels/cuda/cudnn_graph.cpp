@@ -163,13 +163,6 @@ void Graph::reduce(cudnnReduceTensorOp_t operation, Tensor x, Tensor y) {
   parts_.push_back(std::move(rule));
   add_operation(std::move(made));
 }
-void Graph::reshape(Tensor x, Tensor y) {
-  Descriptor made(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
-  made.set(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, at(x));
-  made.set(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, at(y));
-  add_operation(std::move(made));
-}
-
 namespace {
 
 /// Whether an engine's bits are the same in every call.

@@ -107,7 +107,6 @@ class Graph {
   void index(int axis, Tensor x, Tensor y);
   void multiply(Tensor a, Tensor b, Tensor c);
   void reduce(cudnnReduceTensorOp_t operation, Tensor x, Tensor y);
-  void reshape(Tensor x, Tensor y);
 
   /// The first engine that can, in the order of cuDNN's own advice; of those whose bits repeat.
   Plan plan() &&;

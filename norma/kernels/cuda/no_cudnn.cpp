@@ -3,6 +3,5 @@
 namespace norma::kernels {
 
 bool cudnn_attention(const AttentionForward<Bf16>& /*a*/) { return false; }
-bool cudnn_attention(const AttentionBackward<Bf16>& /*a*/) { return false; }
 
 }  // namespace norma::kernels
