@@ -16,7 +16,7 @@ import sys
 
 # Our kernels, by the file they lie in.
 FILES = {
-    "products": "product_gated product_gated_gradient product_gelu product_weights",
+    "products": "product_gated product_gated_gradient product_activation product_weights",
     "attention": "attention attention_backward attention_mma attention_mma_backward attention_wgmma",
     "norms and residual": "add_norm batch_norm batch_norm_backward column_gain dyt geodesic_forward geodesic_backward "
                           "geodesic_backward_f32 l2_norm layer_norm residual rms_norm weight_norm",

@@ -9,14 +9,15 @@
 
 namespace norma::kernels {
 
-/// dz = dy·down, dh = dz·gelu_tanh'(h), z = gelu_tanh(h).
+/// dz = dy·down, dh = dz·act'(h), z = act(h).
 template <class T>
-struct GeluGradientProduct {
+struct ActivationGradientProduct {
   Rows<const T> dy;  // (rows, O)
   const T* down;     // (O, F)
   Rows<const T> h;   // (rows, F)
   Rows<T> dh;
   Rows<T> z;  // data null: not wanted
+  Activation act;
 };
 
 /// [u, g] = x·upᵀ, and then y of them.
@@ -41,7 +42,7 @@ struct GatedGradientProduct {
 constexpr Index product_partials(Index rows) { return (rows + 63) / 64; }
 
 template <class T>
-bool run(Cuda, const GeluGradientProduct<T>& a);
+bool run(Cuda, const ActivationGradientProduct<T>& a);
 template <class T>
 bool run(Cuda, const GatedProduct<T>& a);
 template <class T>

@@ -55,8 +55,7 @@ void come_down(Who who,
                bool z_again,
                Activation act) {
   const kernels::Rows<T> z = z_again ? dz : kernels::Rows<T>{};
-  if (act == Activation::gelu_tanh &&
-      kernels::run_fused(who, kernels::GeluGradientProduct<T>{dy, down, h, dh, z})) {
+  if (kernels::run_fused(who, kernels::ActivationGradientProduct<T>{dy, down, h, dh, z, act})) {
     return;
   }
   kernels::run(who, input_gradient(dy, down, dz));

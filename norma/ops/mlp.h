@@ -11,7 +11,8 @@ namespace norma {
 /// saves  x·upᵀ (..., F), and what act makes of it unless the tape makes cheap values again
 /// grads  dx, dup, ddown; that of onto shares the memory of dy where possible
 /// The same as linear(activation(linear(x, up), act), down, {}, onto). On a GPU in bf16 the
-/// activation gelu_tanh is part of the first product, and on Hopper its gradient of the second's.
+/// activation gelu_tanh is part of the first product, and on Hopper the gradient of every
+/// activation of the second's.
 Var mlp(Var x, Var up, Var down, Activation act, Var onto = {});
 
 }  // namespace norma

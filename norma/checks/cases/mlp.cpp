@@ -13,13 +13,15 @@ namespace {
 
 /// size = (rows, in, inner, out)
 Problem make(const Shape& size, const std::string& variant) {
-  const Activation act = variant == "relu2" ? Activation::relu2 : Activation::gelu_tanh;
+  const Activation act = variant == "relu2"      ? Activation::relu2
+                         : variant == "gelu_erf" ? Activation::gelu_erf
+                                                 : Activation::gelu_tanh;
   const auto spread = [&](int i) { return 1 / std::sqrt(static_cast<double>(size[i])); };
   Problem problem;
   problem.inputs = {{.name = "x", .shape = {size[0], size[1]}, .role = Role::data},
                     {.name = "up", .shape = {size[2], size[1]}, .spread = spread(1)},
                     {.name = "down", .shape = {size[3], size[2]}, .spread = spread(2)}};
-  const bool again = variant == "made_again";
+  const bool again = variant == "made_again" || variant == "gelu_erf";
   const bool added = variant == "onto";
   if (added) {
     problem.inputs.push_back({.name = "onto", .shape = {size[0], size[3]}, .role = Role::data});
@@ -47,7 +49,7 @@ OpCheck mlp_check() {
   return {.op = "mlp",
           .kind = Kind::product,
           .roundings = 4,
-          .variants = {"plain", "relu2", "made_again", "onto"},
+          .variants = {"plain", "relu2", "gelu_erf", "made_again", "onto"},
           .conditions = {Condition::constant_rows, Condition::tiny},
           .sizes = {{1, 5, 7, 3},
                     {17, 33, 40, 9},

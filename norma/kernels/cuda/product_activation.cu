@@ -1,4 +1,4 @@
-// dh = (dy·down)·gelu_tanh'(h), and z = gelu_tanh(h) again.
+// dh = (dy·down)·act'(h), and z = act(h) again.
 #include "norma/kernels/activated_products.h"
 #include "norma/kernels/cuda/activation_math.cuh"
 #include "norma/kernels/cuda/product_tiles.cuh"
@@ -11,7 +11,8 @@ namespace {
 
 /// A round has two squares of h, in whose place dh comes, and two of z: the third of the slot and
 /// one of the warpgroup's own.
-struct GeluGradient {
+template <Activation kAct>
+struct ActivationGradient {
   struct Arg {
     bool value;  // whether z is wanted
   };
@@ -45,8 +46,8 @@ struct GeluGradient {
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           const float* dz = d + (2 * round + q) * kSide / 2 + k * 8 + 2 * j;
-          const auto low = activate<Activation::gelu_tanh>(wgmma::low_of(held[k][j]));
-          const auto high = activate<Activation::gelu_tanh>(wgmma::high_of(held[k][j]));
+          const auto low = activate<kAct>(wgmma::low_of(held[k][j]));
+          const auto high = activate<kAct>(wgmma::high_of(held[k][j]));
           held[k][j] = wgmma::pair(dz[0] * low.slope, dz[1] * high.slope);
           z[j] = wgmma::pair(low.value, high.value);
         }
@@ -73,7 +74,7 @@ struct GeluGradient {
 }  // namespace products
 
 template <>
-bool run(Cuda, const GeluGradientProduct<Bf16>& a) {
+bool run(Cuda, const ActivationGradientProduct<Bf16>& a) {
   const Index depth = a.dy.cols;
   products::Plan plan(a.h.rows, a.h.cols, depth);
   const Rows<const Bf16> down{a.down, depth, a.h.cols, a.h.cols};
@@ -82,11 +83,15 @@ bool run(Cuda, const GeluGradientProduct<Bf16>& a) {
       .add(plan.maps.in[0], a.h)
       .add(plan.maps.out[0], a.dh)
       .add(plan.maps.out[1], a.z);
-  return plan.good() && products::launch_product<products::GeluGradient>(
-                            "a product and GELU's gradient", plan, {.value = bool(a.z)});
+  if (!plan.good()) return false;
+  with_activation(a.act, [&](auto act) {
+    products::launch_product<products::ActivationGradient<act()>>(
+        "a product and an activation's gradient", plan, {.value = bool(a.z)});
+  });
+  return true;
 }
 template <>
-bool run(Cuda, const GeluGradientProduct<float>&) {
+bool run(Cuda, const ActivationGradientProduct<float>&) {
   return false;
 }
 
