@@ -27,15 +27,18 @@ std::string text_of(io::FileSystem& disk, const std::string& path) {
 KeptChoices::KeptChoices(io::FileSystem& disk, Files files)
     : disk_(disk), files_(std::move(files)) {
   const std::string of_run = text_of(disk_, files_.of_run);
+  const std::string of_machine = text_of(disk_, files_.of_machine);
   device::add_choices(of_run);
-  device::add_choices(text_of(disk_, files_.of_machine));
-  if (device::choices_text() == of_run) saved_ = device::choices_made();
+  device::add_choices(of_machine);
+  if (device::choices_text() == (files_.run_is_written ? of_run : of_machine)) {
+    saved_ = device::choices_made();
+  }
 }
 
 void KeptChoices::save() {
   const std::size_t now = device::choices_made();
   if (now == saved_) return;  // so after nearly every step
-  io::replace_file(disk_, files_.of_run, device::choices_text());
+  if (files_.run_is_written) io::replace_file(disk_, files_.of_run, device::choices_text());
   saved_ = now;  // a machine's file that cannot be written is not tried at every step
   // Runs that began at the same time may have chosen otherwise: the first to say so decides for
   // those to come, and each keeps its own in its folder.

@@ -1,6 +1,6 @@
 // The choices of a GPU (norma/device/choices.h) in files: one in the folder of the run, so that it
 // makes the same ones when it is resumed, and one in the cache folder, so that other runs on this
-// machine do.
+// machine do, and whoever samples from a run or evaluates it.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,9 @@ namespace norma {
 class KeptChoices {
  public:
   struct Files {
-    std::string of_run;      // holds all that this process has chosen or taken from elsewhere
-    std::string of_machine;  // shared: what it holds when it is written stays
+    std::string of_run;          // holds all that this process has chosen or taken from elsewhere
+    std::string of_machine;      // shared: what it holds when it is written stays
+    bool run_is_written = true;  // else the run is another's, and only the machine's is written
   };
   /// Takes what the run's file holds, then what the machine's adds. A file that is absent or cannot
   /// be read holds nothing.

@@ -11,6 +11,7 @@
 #include "norma/base/json_line.h"
 #include "norma/base/text.h"
 #include "norma/base/threads.h"
+#include "norma/device/device.h"
 #include "norma/text/bpe_files.h"
 
 namespace norma {
@@ -36,7 +37,15 @@ std::string utc_now() {
   return text;
 }
 
-std::string environment_text() {
+/// Bits depend on the card.
+void add_gpu(JsonLine& line) {
+  const device::Info gpu = device::info();
+  line.add("gpu", gpu.name)
+      .add("gpu_bytes", static_cast<Index>(gpu.total_bytes))
+      .add("driver", gpu.driver);
+}
+
+std::string environment_text(const Recipe& recipe) {
   char host[256] = {};
   gethostname(host, sizeof host - 1);
   JsonLine line;
@@ -47,6 +56,7 @@ std::string environment_text() {
       .add("host", host)
       .add("threads", thread_count())
       .add("started", utc_now());
+  if (recipe.train.device == DeviceKind::cuda) add_gpu(line);
   return line.text() + "\n";
 }
 
@@ -127,7 +137,7 @@ RunFolder::RunFolder(io::FileSystem& disk,
   }
   // A run that was killed while it started may lack them.
   if (!io::is_there(disk_, io::join(path_, kEnvironment))) {
-    write_file(kEnvironment, environment_text());
+    write_file(kEnvironment, environment_text(recipe));
   }
   // Before the recipe, which makes the folder a run: a run that knows its tokenizer has it.
   if (!tokenizer.empty() && !io::is_there(disk_, io::join(path_, text::kTokenizerFile))) {

@@ -33,7 +33,25 @@ TrainedModel::TrainedModel(io::FileSystem& disk,
     : recipe_(recipe_of_run(run)),
       device_(device ? *device : reachable(recipe_.device())),
       built_(recipe_.model, recipe_.scheme, recipe_.dtype_on(device_), device_) {
+  if (!device && device_ != recipe_.device()) {
+    remarks_.push_back(say(run,
+                           " was trained on a GPU, and there is none here that can be used: "
+                           "computing on the CPU, in ",
+                           name_of(recipe_.dtype_on(device_)),
+                           "."));
+  }
+  if (device_.kind == DeviceKind::cuda) {
+    choices_.emplace(disk, KeptChoices::Files{choices_of(run), choices_path(), false});
+  }
   load_model(disk, find(disk, run, step), built_.model);
+}
+
+TrainedModel::~TrainedModel() {
+  try {
+    if (choices_) choices_->save();
+  } catch (const Error&) {
+    // What was chosen once can be chosen again.
+  }
 }
 
 std::string TrainedModel::find(io::FileSystem& disk,

@@ -10,6 +10,7 @@
 #include "norma/io/file_system.h"
 #include "norma/models/standalone_gpt.h"
 #include "norma/text/tokenizer.h"
+#include "norma/train/kept_choices.h"
 #include "norma/train/recipe.h"
 
 namespace norma {
@@ -23,6 +24,8 @@ class TrainedModel {
                const std::string& run,
                std::optional<Index> step = {},
                std::optional<Device> device = {});
+  /// What a GPU has chosen meanwhile is kept, so that the next one computes the same bits.
+  ~TrainedModel();
   TrainedModel(const TrainedModel&) = delete;
   TrainedModel& operator=(const TrainedModel&) = delete;
 
@@ -30,7 +33,7 @@ class TrainedModel {
   Gpt& model() { return built_.model; }
   Device device() const { return device_; }
   Index step() const { return step_; }
-  /// Sentences: newer checkpoints that were skipped because they are damaged.
+  /// Sentences: newer checkpoints that were skipped because they are damaged, a GPU that is absent.
   const std::vector<std::string>& remarks() const { return remarks_; }
 
  private:
@@ -38,6 +41,7 @@ class TrainedModel {
 
   Recipe recipe_;
   Device device_;
+  std::optional<KeptChoices> choices_;
   StandaloneGpt built_;
   Index step_ = 0;
   std::vector<std::string> remarks_;

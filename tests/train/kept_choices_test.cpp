@@ -65,6 +65,16 @@ TEST_F(KeptChoicesTest, NothingNewWritesNothing) {
   EXPECT_EQ(disk_.bytes_of(kFiles.of_machine), "left alone\tyes\n");
 }
 
+TEST_F(KeptChoicesTest, WhoeverReadsARunLeavesItsFileAlone) {
+  put(kFiles.of_run, "of a run that is read\tours\n");
+  KeptChoices kept(disk_, {kFiles.of_run, kFiles.of_machine, false});
+  EXPECT_EQ(device::choice("of a run that is read"), "ours");
+  device::choose("while reading", "this");
+  kept.save();
+  EXPECT_EQ(disk_.bytes_of(kFiles.of_run), "of a run that is read\tours\n");
+  EXPECT_NE(disk_.bytes_of(kFiles.of_machine).find("while reading\tthis\n"), std::string::npos);
+}
+
 TEST_F(KeptChoicesTest, AMachineThatCannotKeepThemIsToldOnce) {
   io::make_folders(disk_, kFiles.of_machine);  // a folder in the place of the file
   KeptChoices kept(disk_, kFiles);

@@ -220,13 +220,27 @@ std::string name_of_product(const Gemm<T, Result>& g) {
   return name;
 }
 
+/// Whether the library takes an algorithm that was read from a file for this product.
+bool accepted(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm) {
+  cublasLtMatmulHeuristicResult_t answer{};
+  return cublasLtMatmulAlgoCheck(library().handle,
+                                 plan.product.get(),
+                                 plan.b.get(),
+                                 plan.a.get(),
+                                 plan.former.get(),
+                                 plan.c.get(),
+                                 &algorithm,
+                                 &answer) == CUBLAS_STATUS_SUCCESS &&
+         answer.workspaceSize <= kWorkspaceBytes;
+}
+
 /// How a plan that is otherwise ready shall multiply.
 template <class T, class Result>
 void choose(Plan& plan, const Gemm<T, Result>& g) {
   constexpr std::string_view kOwn = "own";  // others are algorithms of the library
   const std::string name = name_of_product(g);
   const std::optional<std::string> kept = device::choice(name);
-  if (kept && read_hex(*kept, plan.algorithm)) return;
+  if (kept && read_hex(*kept, plan.algorithm) && accepted(plan, plan.algorithm)) return;
   const std::vector<cublasLtMatmulAlgo_t> candidates = candidates_for(plan, g);
   plan.algorithm = candidates.front();
   plan.own = kept && *kept == kOwn;
