@@ -138,6 +138,11 @@ int run_bench_train(const BenchTrainRequest& request) {
   constexpr int kWarmup = 3;
   const Recipe recipe = recipe_of(chosen, request);
   const bool on_gpu = request.device != "cpu";
+  if (on_gpu && request.profile) {
+    throw RequestError(
+        "bench train: --profile sees ops as the host queues them, and a GPU replays whole steps; "
+        "bench/device.sh breakdown says what one consists of.");
+  }
 
   // The peak is taken before and after, so that a busy moment does not flatter the efficiency. What
   // a GPU can do is for `norma bench kernels` to say.

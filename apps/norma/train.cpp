@@ -48,13 +48,14 @@ void print_forecast(const Recipe& recipe, const Forecast& plan) {
   row("optimizer scratch", memory.optimizer_scratch);
   row("activations", memory.activations);
   row("data", memory.data);
+  if (memory.angles > 0) row("angles", memory.angles);
+  if (memory.sampling > 0) row("samples", memory.sampling);
   row(plan.device_bytes_known ? "the program itself" : "workspaces", plan.process_bytes);
-  row("all", memory.total() + plan.process_bytes);
+  row("all", plan.bytes());
   if (!plan.device_bytes_known) {
     std::puts("  and what CUDA takes for itself; there is no GPU here to ask");
-  } else if (memory.total() > plan.machine_bytes) {
-    std::printf("  this machine has %s: use a smaller train.micro_batch, model.context or model\n",
-                human_bytes(static_cast<double>(plan.machine_bytes)).c_str());
+  } else if (const auto why = too_large(recipe, plan)) {
+    std::printf("  %s\n", why->c_str());
   }
   if (plan.step_seconds > 0) print_time(plan);
   const Index tokens = recipe.train.batch * recipe.model.context;
@@ -74,8 +75,10 @@ void print_forecast_json(const Recipe& recipe, const Forecast& plan) {
       .add("optimizer_scratch_bytes", static_cast<Index>(plan.memory.optimizer_scratch))
       .add("activation_bytes", static_cast<Index>(plan.memory.activations))
       .add("data_bytes", static_cast<Index>(plan.memory.data))
+      .add("angle_bytes", static_cast<Index>(plan.memory.angles))
+      .add("sampling_bytes", static_cast<Index>(plan.memory.sampling))
       .add("process_bytes", static_cast<Index>(plan.process_bytes))
-      .add("bytes", static_cast<Index>(plan.memory.total() + plan.process_bytes))
+      .add("bytes", static_cast<Index>(plan.bytes()))
       .add("step_s", plan.step_seconds)
       .add("total_s", plan.total_seconds);
   std::puts(line.text().c_str());

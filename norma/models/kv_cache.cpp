@@ -28,6 +28,13 @@ KvCache::KvCache(const ModelSpec& spec, Index sequences, DType dtype, Device dev
   }
 }
 
+std::size_t KvCache::bytes() const {
+  std::size_t sum = 0;
+  for (const Memory& layer : layers_)
+    sum += layer.keys.buffer.bytes() + layer.values.buffer.bytes();
+  return sum;
+}
+
 void KvCache::require_fits(const ModelSpec& spec, Index sequences) const {
   const bool same_model = context_ == spec.context && width_ == spec.key_heads() * spec.head() &&
                           static_cast<Index>(layers_.size()) == spec.layers;

@@ -18,6 +18,7 @@ class KvCache {
   Index room() const { return context_ - filled_; }
   Index sequences() const { return sequences_; }
   void clear() { filled_ = 0; }
+  std::size_t bytes() const;
 
   // --- for the model -------------------------------------------------------------------------
   /// What a layer attends to: the first `count` rows of each sequence.

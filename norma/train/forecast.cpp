@@ -8,6 +8,7 @@
 #include "norma/base/median.h"
 #include "norma/base/text.h"
 #include "norma/device/device.h"
+#include "norma/generate/decoder.h"
 #include "norma/tensor/planning.h"
 #include "norma/train/run.h"
 
@@ -66,8 +67,11 @@ double extrapolated_step(const Recipe& recipe, std::size_t& beyond) {
          static_cast<double>(recipe.train.batch) * (sequence + blocks * block);
 }
 
-/// Floating-point operations that are timed at most: a few seconds on two cores.
-constexpr double kMostTimedFlops = 4e11;
+/// Floating-point operations that are timed at most: a few seconds on two cores, or on a GPU, which
+/// a slice of a model would leave half idle.
+double most_timed_flops(const Recipe& recipe) {
+  return recipe.train.device == DeviceKind::cpu ? 4e11 : 4e15;
+}
 
 /// What is there, and what is taken before the run takes anything.
 Forecast ground_of(const Recipe& recipe) {
@@ -86,7 +90,78 @@ Forecast ground_of(const Recipe& recipe) {
   return result;
 }
 
+/// Of the samples that are drawn while a model trains (training_samples.h).
+std::size_t sampling_bytes(Gpt& model, const TrainSpec& train) {
+  Decoder decoder(model, train.samples);
+  // A token of a prompt is a byte or more. When the context is full, half of it is read again.
+  const Index context = model.spec().context;
+  const Index prompt = std::max<Index>(static_cast<Index>(train.sample_prompt.size()), 1);
+  const Index again = prompt + train.sample_tokens > context ? context / 2 : 1;
+  const Index longest = std::min(context, std::max(prompt, again));
+  decoder.start(std::vector<std::int32_t>(static_cast<std::size_t>(longest)));
+  return decoder.bytes();
+}
+
+/// Settings with which the run fits into so many bytes, those that cost the least time first; empty
+/// where there are none. Whole blocks computed again cost a third of a step, the rest little.
+std::string what_fits(const Recipe& recipe, std::size_t room) {
+  const Index rows = recipe.train.micro_batch == 0 ? recipe.train.batch : recipe.train.micro_batch;
+  const auto fits = [&](Index fewer, Recompute recompute) {
+    Recipe other = recipe;
+    other.train.micro_batch = fewer;
+    other.train.recompute = recompute;
+    return plan_memory(other, {}).memory.total() <= room;
+  };
+  const auto search = [&](std::initializer_list<Recompute> levels) -> std::string {
+    for (Index fewer = rows; fewer > 0; fewer /= 2) {
+      if (recipe.train.batch % fewer != 0) continue;
+      for (const Recompute level : levels) {
+        if (!fits(fewer, level)) continue;
+        std::string settings;
+        if (fewer != rows) settings = say("train.micro_batch=", fewer);
+        if (level != recipe.train.recompute) {
+          settings += say(settings.empty() ? "" : " ", "train.recompute=", word_of(level));
+        }
+        return settings;
+      }
+    }
+    return {};
+  };
+  std::string found = search({recipe.train.recompute, Recompute::cheap});
+  return found.empty() ? search({Recompute::blocks}) : found;
+}
+
 }  // namespace
+
+std::optional<std::string> too_large(const Recipe& recipe, const Forecast& plan) {
+  if (!plan.device_bytes_known || plan.bytes() <= plan.machine_bytes) return {};
+  const auto human = [](std::size_t bytes) { return human_bytes(static_cast<double>(bytes)); };
+  const Trainer::Memory& memory = plan.memory;
+  std::string parts;
+  for (const auto& [name, bytes] : {std::pair{"parameters", memory.parameters},
+                                    std::pair{"gradients", memory.gradients},
+                                    std::pair{"the optimizer", memory.optimizer},
+                                    std::pair{"its scratch", memory.optimizer_scratch},
+                                    std::pair{"activations", memory.activations},
+                                    std::pair{"data", memory.data},
+                                    std::pair{"angles", memory.angles},
+                                    std::pair{"samples", memory.sampling}}) {
+    if (bytes >= memory.total() / 100)
+      parts += say(parts.empty() ? "" : ", ", name, " ", human(bytes));
+  }
+  const std::size_t room = plan.machine_bytes - std::min(plan.machine_bytes, plan.process_bytes);
+  const std::string settings = what_fits(recipe, room);
+  return say("the run wants ",
+             human(memory.total()),
+             recipe.train.device == DeviceKind::cuda ? " of a GPU" : " of a machine",
+             " that has ",
+             human(room),
+             " free: ",
+             parts,
+             settings.empty() ? ". No train.micro_batch and no train.recompute would fit; use a "
+                                "smaller model.context or model."
+                              : say(". It would fit with ", settings, "."));
+}
 
 Forecast plan_memory(const Recipe& recipe, const TokenData& data) {
   Forecast result = ground_of(recipe);
@@ -96,7 +171,10 @@ Forecast plan_memory(const Recipe& recipe, const TokenData& data) {
     trainer.step();
     result.parameters = trainer.params().count();
     result.memory = trainer.memory();
-    result.memory.data += data.held_bytes;
+    if (recipe.train.device == DeviceKind::cpu) result.memory.data += data.held_bytes;
+    if (recipe.train.sample_every > 0) {
+      result.memory.sampling = sampling_bytes(trainer.model(), recipe.train);
+    }
     result.flops_per_step = trainer.flops_per_step();
   } catch (const MemoryError& error) {
     throw RequestError(say("the run is too large to be planned: ", error.what()));
@@ -107,13 +185,16 @@ Forecast plan_memory(const Recipe& recipe, const TokenData& data) {
 Forecast forecast(const Recipe& recipe, const TokenData& data) {
   Forecast result = plan_memory(recipe, data);
   if (!result.device_bytes_known) return result;
-  const bool fits = result.memory.total() < result.machine_bytes / 2;
+  // Others want memory of the machine; a GPU is the run's alone.
+  const bool fits = recipe.train.device == DeviceKind::cpu
+                        ? result.memory.total() < result.machine_bytes / 2
+                        : result.bytes() <= result.machine_bytes;
   const bool slice_fits =
       fits ||
       plan_memory(slice_of(recipe, std::min<Index>(recipe.model.layers, 2), 2), {}).memory.total() <
           result.machine_bytes / 2;
   if (!slice_fits) return result;
-  result.timed_whole = result.flops_per_step <= kMostTimedFlops && fits;
+  result.timed_whole = result.flops_per_step <= most_timed_flops(recipe) && fits;
   result.step_seconds = result.timed_whole ? time_steps(recipe, 3, result.process_bytes)
                                            : extrapolated_step(recipe, result.process_bytes);
   const Index evaluations =

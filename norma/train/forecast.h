@@ -2,6 +2,9 @@
 // without computing; time by timing a few steps of the first blocks.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "norma/train/trainer.h"
 
 namespace norma {
@@ -14,13 +17,18 @@ struct Forecast {
   double step_seconds = 0;   // 0: not even two blocks fit into this machine, or no such device
   double total_seconds = 0;  // all steps, evaluations included
   double flops_per_step = 0;
-  std::size_t machine_bytes = 0;
-  bool timed_whole = false;  // the whole model was timed, not a slice of it
+  std::size_t machine_bytes = 0;  // of the device
+  bool timed_whole = false;       // the whole model was timed, not a slice of it
+
+  std::size_t bytes() const { return memory.total() + process_bytes; }
 };
 
 /// Memory and work alone: nothing is computed and no memory is used up. Throws RequestError for a
 /// recipe that cannot be built.
 Forecast plan_memory(const Recipe& recipe, const TokenData& data);
+/// What is wanted and what there is, in a sentence, and the settings that would fit, where it does
+/// not; nothing where it fits or the device is not known.
+std::optional<std::string> too_large(const Recipe& recipe, const Forecast& plan);
 /// `data` may be empty: then time for evaluation is left out.
 Forecast forecast(const Recipe& recipe, const TokenData& data);
 

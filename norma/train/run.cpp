@@ -9,7 +9,9 @@
 #include "norma/base/clock.h"
 #include "norma/base/stop.h"
 #include "norma/base/text.h"
+#include "norma/device/device.h"
 #include "norma/train/checkpoint.h"
+#include "norma/train/forecast.h"
 #include "norma/train/kept_choices.h"
 #include "norma/train/resume_rule.h"
 #include "norma/train/run_meter.h"
@@ -30,6 +32,14 @@ bool due(Index every, Index step, Index last) {
   return step == last || (every > 0 && step % every == 0);
 }
 
+/// Before anything is allocated, so that the answer says what would fit.
+const Recipe& that_fits(const Recipe& recipe) {
+  if (recipe.train.device == DeviceKind::cpu) return recipe;
+  const Forecast plan = plan_memory(recipe, {});
+  if (const auto why = too_large(recipe, plan)) throw MemoryError(*why);
+  return recipe;
+}
+
 class Run {
  public:
   Run(const Recipe& recipe,
@@ -40,7 +50,7 @@ class Run {
       : request_(request),
         onlooker_(onlooker),
         disk_(disk),
-        trainer_(recipe, std::move(data)),
+        trainer_(that_fits(recipe), std::move(data)),
         meter_(trainer_, request.peak_gflops),
         folder_(disk, request.out, opened(request), recipe, trainer_.data().tokenizer),
         steps_(recipe.train.steps) {
@@ -240,6 +250,10 @@ class Run {
     result_.seconds = watch_.seconds();
     result_.step_seconds = meter_.step_seconds();
     result_.bytes = peak_process_bytes();
+    if (trainer_.recipe().train.device == DeviceKind::cuda) {
+      const device::Info gpu = device::info();
+      result_.bytes = gpu.total_bytes - gpu.free_bytes;
+    }
   }
 
   void remark(const std::string& text) {

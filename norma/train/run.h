@@ -41,7 +41,7 @@ struct RunResult {
   double train_loss = 0;
   double seconds = 0;                // of this sitting
   double step_seconds = 0;           // median
-  std::size_t bytes = 0;             // most memory the process held
+  std::size_t bytes = 0;             // most memory the process held; on a GPU, what is taken of it
   std::vector<std::string> remarks;  // sentences: checkpoints that were skipped, warnings
 };
 

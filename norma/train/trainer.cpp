@@ -79,8 +79,9 @@ void Trainer::reserve_memory() {
 
 void Trainer::start_anew() {
   apply_constraints(params_);
-  optimizer_ = make_optimizer(params_, recipe_.optim);
   update_.clear();
+  optimizer_.reset();  // there may be no room for two
+  optimizer_ = make_optimizer(params_, recipe_.optim);
 }
 
 LossSpec Trainer::loss_spec() const {
@@ -220,7 +221,8 @@ Trainer::Memory Trainer::memory() const {
           .optimizer = optimizer_->state_bytes(),
           .optimizer_scratch = optimizer_->scratch_bytes(),
           .activations = tape_.arena().touched(),
-          .data = data_.held_bytes + batch_.bytes() + eval_batch_.bytes()};
+          .data = data_.held_bytes + batch_.bytes() + eval_batch_.bytes(),
+          .angles = recipe_.train.angle_every > 0 ? params_.values().bytes() : 0};
 }
 
 }  // namespace norma

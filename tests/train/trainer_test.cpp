@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "norma/base/threads.h"
+#include "norma/generate/decoder.h"
 #include "norma/nn/catalogue.h"
 #include "norma/optim/constraints.h"
 #include "norma/tensor/planning.h"
@@ -145,6 +146,53 @@ TEST(Forecast, MemoryIsExactlyWhatARunTakes) {
       EXPECT_EQ(plan.memory.activations, taken.activations) << scheme << " " << recompute;
     }
   }
+}
+
+TEST(Forecast, CountsWhatLooksAtTheTraining) {
+  const Recipe plain = small_recipe();
+  const Recipe watched =
+      small_recipe({"train.angle_every=5", "train.sample_every=5", "train.samples=3"});
+  const Trainer::Memory without = plan_memory(plain, {}).memory;
+  const Trainer::Memory with = plan_memory(watched, {}).memory;
+  EXPECT_EQ(without.angles + without.sampling, 0U);
+  Trainer trainer(watched, small_data());
+  EXPECT_EQ(with.angles, trainer.params().values().bytes());
+  // Samples of more tokens than fit go on from half a context.
+  Decoder decoder(trainer.model(), 3);
+  decoder.start(std::vector<std::int32_t>{10});
+  while (decoder.held() < watched.model.context) decoder.append(std::vector<std::int32_t>(3));
+  decoder.append(std::vector<std::int32_t>(3));
+  EXPECT_EQ(with.sampling, decoder.bytes());
+  EXPECT_EQ(with.total(), without.total() + with.angles + with.sampling);
+}
+
+/// A machine of so many bytes beyond what the process takes.
+Forecast on_machine_with(const Recipe& recipe, std::size_t room) {
+  Forecast plan = plan_memory(recipe, {});
+  plan.machine_bytes = plan.process_bytes + room;
+  return plan;
+}
+
+TEST(Forecast, WhatIsTooLargeSaysWhatWouldFit) {
+  const Recipe recipe = small_recipe({"train.batch=8", "train.recompute=none"});
+  const auto wanted = [&](std::vector<std::string> changes) {
+    changes.insert(changes.begin(), {"train.batch=8", "train.recompute=none"});
+    return plan_memory(small_recipe(changes), {}).memory.total();
+  };
+  const auto answer = [&](std::size_t room) {
+    return too_large(recipe, on_machine_with(recipe, room)).value_or("");
+  };
+  EXPECT_EQ(answer(wanted({})), "");
+  const auto ends = [](const std::string& text, const std::string& end) {
+    return text.ends_with(end) ? testing::AssertionSuccess() : testing::AssertionFailure() << text;
+  };
+  EXPECT_TRUE(ends(answer(wanted({}) - 1), "It would fit with train.recompute=cheap."));
+  EXPECT_TRUE(ends(answer(wanted({"train.recompute=cheap"}) - 1), "with train.micro_batch=4."));
+  EXPECT_TRUE(ends(answer(wanted({"train.micro_batch=1", "train.recompute=blocks"})),
+                   "train.micro_batch=1 train.recompute=blocks."));
+  const std::string never = answer(1000);
+  EXPECT_NE(never.find("activations"), std::string::npos) << never;
+  EXPECT_NE(never.find("smaller model"), std::string::npos) << never;
 }
 
 TEST(Forecast, OptimizerStateIsFourOrEightBytesAParameter) {
