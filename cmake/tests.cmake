@@ -29,6 +29,9 @@ function(norma_test_folder folder)
   set(target test_${folder})
   add_executable(${target} ${sources})
   target_link_libraries(${target} PRIVATE ${test_libraries} GTest::gtest GTest::gtest_main)
+  if(folder STREQUAL "io")  # writes compressed files itself; rooms keep their libraries to themselves
+    target_link_libraries(${target} PRIVATE ZLIB::ZLIB LibLZMA::LibLZMA norma_zstd)
+  endif()
   if(folder MATCHES "^(cli|battery)$" AND TARGET norma)
     # The environment variable NORMA_BINARY, where the test looks at it, wins: a bundle moves.
     target_compile_definitions(${target} PRIVATE NORMA_BINARY="$<TARGET_FILE:norma>")
