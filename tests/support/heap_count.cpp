@@ -55,7 +55,7 @@ void count_call(const void* caller) {
   if (!counter().on) return;
   Dl_info where{};
   if (dladdr(caller, &where) != 0 && where.dli_fname != nullptr) {
-    for (const char* library : {"libgomp", "libomp", "libdnnl"}) {
+    for (const char* library : {"libgomp", "libomp", "libdnnl", "libcuda"}) {
       if (std::strstr(where.dli_fname, library) != nullptr) return;
     }
   }

@@ -6,7 +6,8 @@
 namespace norma::test {
 
 /// While one of these lives, calls of malloc and its relatives (operator new among them) in any
-/// thread are counted, except those that come straight from the OpenMP library or oneDNN.
+/// thread are counted, except those that come straight from the OpenMP library, oneDNN or
+/// CUDA, which has threads of its own.
 class HeapCount {
  public:
   HeapCount();

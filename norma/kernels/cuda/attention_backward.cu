@@ -41,6 +41,29 @@ __device__ C logit_grad(const AttentionShape& s, const QueryRow<C>& row, C z, C 
   return row.seen == 1 ? C{0} : p * (dp - row.delta) * cap_slope(s, z);
 }
 
+/// A row's share in the gradient of its head's factor: Σ_j p_j·(dp_j − delta)·slope_j·dot_j, where
+/// most of it cancels. So it takes the delta that belongs to these p; <dout, o> has the rounding
+/// of o.
+template <class C>
+struct FactorShare {
+  C mass = 0;   // Σ p
+  C along = 0;  // Σ p·dp
+  C dots = 0;   // Σ p·slope·dot
+  C whole = 0;  // Σ p·dp·slope·dot
+  __device__ void add(C p, C dp, C slope_dot) {
+    mass += p;
+    along += p * dp;
+    dots += p * slope_dot;
+    whole += p * dp * slope_dot;
+  }
+  /// Of a row whose kSide lanes have a part each.
+  __device__ C sum() const {
+    const C all = warp_sum<kSide>(mass);
+    const C delta = all > 0 ? warp_sum<kSide>(along) / all : C{0};
+    return warp_sum<kSide>(whole) - delta * warp_sum<kSide>(dots);
+  }
+};
+
 /// dq = factor·Σ_j ds_ij·k_j, and each row's share in the gradient of its head's factor.
 template <class K>
 __global__ void __launch_bounds__(kTileThreads)
@@ -60,7 +83,7 @@ __global__ void __launch_bounds__(kTileThreads)
   load_tile<K>(a.q, at.row(s), at.count, at.h * width, width, packed, q);
   load_tile<K>(a.dout, at.row(s), at.count, at.h * width, width, packed, dout);
   QueryRow<C> row[K::kRows];
-  C share[K::kRows] = {};
+  FactorShare<C> share[K::kRows];
 #pragma unroll
   for (int r = 0; r < K::kRows; ++r) {
     row[r] = query_row<C>(a, at.b, at.h, at.first + tile_row(r), at.first + at.count);
@@ -83,8 +106,8 @@ __global__ void __launch_bounds__(kTileThreads)
       for (int c = 0; c < K::kRows; ++c) {
         const C z = capped(s, row[r].factor * dot[r][c]);
         const C p = first + tile_col(c) < row[r].seen ? exp_of(z - row[r].lse) : C{0};
+        share[r].add(p, ds[r][c], cap_slope(s, z) * dot[r][c]);
         ds[r][c] = logit_grad(s, row[r], z, p, ds[r][c]);
-        share[r] += ds[r][c] * dot[r][c];
       }
     }
     store_square<K>(ds, square);
@@ -95,7 +118,7 @@ __global__ void __launch_bounds__(kTileThreads)
 #pragma unroll
   for (int r = 0; r < K::kRows; ++r) {
     factor[r] = row[r].factor;
-    const C sum = row_factor<C>(s, row[r].seen) * warp_sum<kSide>(share[r]);
+    const C sum = row_factor<C>(s, row[r].seen) * share[r].sum();
     if (a.dhead_factor != nullptr && tile_col(0) == 0 && tile_row(r) < at.count) {
       Wide<typename K::T>* shares = a.scratch + s.batch * s.heads * s.queries;
       write(shares[at.place(s) + tile_row(r)], sum);
