@@ -33,19 +33,18 @@ Activation activation_of(FfnKind kind) {
 }  // namespace
 
 FfnLayer::FfnLayer(const Build& build, const BlockRule& rule, const std::string& prefix)
-    : params_(build.params), kind_(build.spec.ffn) {
+    : params_(build.params), kind_(build.spec.ffn), inner_width_(build.spec.inner()) {
   const ModelSpec& model = build.spec;
   const ScaleRule& scales = build.scheme.scales;
-  const Index inner = model.inner();
   const LinearLayer::Part parts[] = {
-      {prefix + "ffn.up", inner, ParamClass::ffn_up, model.bias},
-      {prefix + "ffn.gate", inner, ParamClass::ffn_gate, model.bias}};
+      {prefix + "ffn.up", inner_width_, ParamClass::ffn_up, model.bias},
+      {prefix + "ffn.gate", inner_width_, ParamClass::ffn_gate, model.bias}};
   up_ = LinearLayer(
       std::span(parts).first(is_gated(kind_) ? 2 : 1), model.width, build.scheme, params_);
   const LinearLayer::Part down[] = {
       {prefix + "ffn.down", model.width, ParamClass::ffn_down, model.bias}};
-  down_ = LinearLayer(down, inner, build.scheme, params_);
-  inner_ = build.norm(rule[Site::ffn_inner], prefix + "ffn_inner", inner);
+  down_ = LinearLayer(down, inner_width_, build.scheme, params_);
+  inner_ = build.norm(rule[Site::ffn_inner], prefix + "ffn_inner", inner_width_);
   s_u_ = declare(build, prefix + "ffn.s_u", scales.s_u, scales.s_u_init, scales.s_u_scale);
   if (is_gated(kind_)) {
     s_v_ = declare(build, prefix + "ffn.s_v", scales.s_v, scales.s_v_init, scales.s_v_scale);
@@ -68,38 +67,40 @@ FfnLayer::Factor FfnLayer::declare(const Build& build,
   Factor factor;
   factor.vector = kind == GainKind::vector;
   factor.mult = build.value(init) / start;
-  factor.handle = build.scale(name, factor.vector ? build.spec.inner() : 1, start, factor.mult);
+  factor.handle = build.scale(name, factor.vector ? inner_width_ : 1, start, factor.mult);
   return factor;
 }
 
 void FfnLayer::allocate(DType dtype, Device device) {
   one_ = OwnedTensor({1}, wide(dtype), device);
   fill(one_.tensor, 1);
+  if (!s_u_.scalar() && !s_v_.scalar()) return;
+  ones_ = OwnedTensor({inner_width_}, wide(dtype), device);
+  fill(ones_.tensor, 1);
+}
+
+Var FfnLayer::columns_of(Tape& tape, const Factor& factor) const {
+  const Var stored = watch(tape, params_, factor.handle);
+  return factor.scalar() ? scalar_gain(tape.constant(ones_.tensor), stored) : stored;
 }
 
 Var FfnLayer::gated_activation(Tape& tape, Var x) const {
   Var halves[2];
   up_.apply(tape, x, halves);
-  auto [u, g] = halves;
-  const Var s_u = watch(tape, params_, s_u_.handle);
-  const Var s_v = watch(tape, params_, s_v_.handle);
-  if (s_u && !s_u_.vector) u = scalar_gain(u, s_u, s_u_.mult);
-  if (s_v && !s_v_.vector) g = scalar_gain(g, s_v, s_v_.mult);
-  return gated(u, g, s_u_.vector ? s_u : Var{}, s_v_.vector ? s_v : Var{}, gated_spec());
+  const auto [u, g] = halves;
+  return gated(u, g, columns_of(tape, s_u_), columns_of(tape, s_v_), gated_spec());
 }
 
 GatedSpec FfnLayer::gated_spec() const {
   return {.act = activation_of(kind_),
-          .u_mult = s_u_.vector ? s_u_.mult : 1,
-          .v_mult = s_v_.vector ? s_v_.mult : 1,
+          .u_mult = s_u_.mult,
+          .v_mult = s_v_.mult,
           .gate_scale = gate_scale_};
 }
 
 bool FfnLayer::in_one() const {
   if (inner_ || up_.groups() != 1 || up_.has_bias() || down_.has_bias()) return false;
-  if (!is_gated(kind_)) return s_u_.handle == kNoParam && up_scale_ == 1;
-  const auto fits = [](const Factor& by) { return by.handle == kNoParam || by.vector; };
-  return fits(s_u_) && fits(s_v_);
+  return is_gated(kind_) || (s_u_.handle == kNoParam && up_scale_ == 1);
 }
 
 Var FfnLayer::plain_activation(Tape& tape, Var x) const {
@@ -121,14 +122,10 @@ Var FfnLayer::apply(Tape& tape, Var x, const Pass& pass, Var onto) const {
   if (in_one()) {
     const Var up = up_.weight(tape);
     const Var down = down_.weight(tape);
-    const Var y = gate ? gated_mlp(x,
-                                   up,
-                                   down,
-                                   watch(tape, params_, s_u_.handle),
-                                   watch(tape, params_, s_v_.handle),
-                                   gated_spec(),
-                                   onto)
-                       : mlp(x, up, down, activation_of(kind_), onto);
+    const Var y =
+        gate ? gated_mlp(
+                   x, up, down, columns_of(tape, s_u_), columns_of(tape, s_v_), gated_spec(), onto)
+             : mlp(x, up, down, activation_of(kind_), onto);
     return times(tape, y, last_factor(), one_);
   }
   Var z = gate ? gated_activation(tape, x) : plain_activation(tape, x);

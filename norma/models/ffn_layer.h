@@ -30,12 +30,15 @@ class FfnLayer {
     std::size_t handle = kNoParam;
     double mult = 1;
     bool vector = false;
+    bool scalar() const { return handle != kNoParam && !vector; }
   };
   Factor declare(const Build& build,
                  const std::string& name,
                  GainKind kind,
                  const Formula& init,
                  const Formula& stored);
+  /// A factor of a gated layer for each column, absent where there is none.
+  Var columns_of(Tape& tape, const Factor& factor) const;
   Var gated_activation(Tape& tape, Var x) const;
   GatedSpec gated_spec() const;
   Var plain_activation(Tape& tape, Var x) const;
@@ -48,11 +51,13 @@ class FfnLayer {
 
   ParamStore& params_;
   FfnKind kind_;
+  Index inner_width_;
   LinearLayer up_, down_;
   NormLayer inner_;
   Factor s_u_, s_v_;
   double up_scale_, gate_scale_, inner_scale_, down_scale_;
   OwnedTensor one_;
+  OwnedTensor ones_;  // for each inner column, where a factor is one number
 };
 
 }  // namespace norma

@@ -197,15 +197,11 @@ GptLoss Gpt::loss(Tape& tape,
                               .scale_mult = vector ? logits_.gain_mult() : 1,
                               .precondition = loss.precondition,
                               .count_right = loss.count_right};
-  const Var wanted = tape.constant(targets);
-  CrossEntropyResult result;
-  if (logits_ && !vector) {  // a norm of all logits of a token
-    const Var z = logits_.apply(tape, raw_logits(tape, h, table), pass.norm());
-    result = cross_entropy(z, wanted, {}, spec);
-  } else {
-    const Var weight = head_ ? head_->weight(tape) : table;
-    result = head_loss(h, weight, wanted, logits_ ? logits_.gain(tape) : Var{}, {.loss = spec});
-  }
+  // One factor of all logits is one of the state that they are made of.
+  const Var state = logits_ && !vector ? logits_.apply_gain(tape, h) : h;
+  const Var weight = head_ ? head_->weight(tape) : table;
+  const CrossEntropyResult result = head_loss(
+      state, weight, tape.constant(targets), vector ? logits_.gain(tape) : Var{}, {.loss = spec});
   return {result.loss, result.token_losses, result.right};
 }
 

@@ -118,7 +118,8 @@ __global__ void __launch_bounds__(kTileThreads)
 #pragma unroll
   for (int r = 0; r < K::kRows; ++r) {
     factor[r] = row[r].factor;
-    const C sum = row_factor<C>(s, row[r].seen) * share[r].sum();
+    const C all = row_factor<C>(s, row[r].seen) * share[r].sum();
+    const C sum = row[r].seen == 1 ? C{0} : all;  // as in logit_grad()
     if (a.dhead_factor != nullptr && tile_col(0) == 0 && tile_row(r) < at.count) {
       Wide<typename K::T>* shares = a.scratch + s.batch * s.heads * s.queries;
       write(shares[at.place(s) + tile_row(r)], sum);
