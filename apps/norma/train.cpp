@@ -49,7 +49,7 @@ void print_forecast(const Recipe& recipe, const Forecast& plan) {
   row("activations", memory.activations);
   row("data", memory.data);
   if (memory.angles > 0) row("angles", memory.angles);
-  if (memory.sampling > 0) row("samples", memory.sampling);
+  if (plan.sampling_bytes > 0) row("samples", plan.sampling_bytes);
   row(plan.device_bytes_known ? "the program itself" : "workspaces", plan.process_bytes);
   row("all", plan.bytes());
   if (!plan.device_bytes_known) {
@@ -76,7 +76,7 @@ void print_forecast_json(const Recipe& recipe, const Forecast& plan) {
       .add("activation_bytes", static_cast<Index>(plan.memory.activations))
       .add("data_bytes", static_cast<Index>(plan.memory.data))
       .add("angle_bytes", static_cast<Index>(plan.memory.angles))
-      .add("sampling_bytes", static_cast<Index>(plan.memory.sampling))
+      .add("sampling_bytes", static_cast<Index>(plan.sampling_bytes))
       .add("process_bytes", static_cast<Index>(plan.process_bytes))
       .add("bytes", static_cast<Index>(plan.bytes()))
       .add("step_s", plan.step_seconds)

@@ -26,11 +26,14 @@ struct Info {
   std::size_t total_bytes = 0;
   std::size_t free_bytes = 0;
   int multiprocessors = 0;
-  int generation = 0;  // the first number of its compute capability: 9 for Hopper
-  std::string driver;  // "13.0"
+  std::string driver;  // the newest CUDA that it knows: "13.0"
+  std::size_t taken_bytes() const { return total_bytes - free_bytes; }
 };
 /// Throws RequestError with the reason where there is none.
 Info info();
+
+/// Whether the kernels that it runs are those for Hopper.
+bool runs_hopper_kernels();
 
 /// Zero-filled memory. Throws MemoryError that says how much was wanted and how much is free.
 void* allocate(std::size_t bytes);

@@ -17,6 +17,7 @@ namespace {
 
 bool available() { return false; }
 Info info() { refuse(); }
+bool runs_hopper_kernels() { refuse(); }
 void* allocate(std::size_t) { refuse(); }
 void release(void*) noexcept {}
 void synchronize() { refuse(); }

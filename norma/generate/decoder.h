@@ -21,7 +21,6 @@ class Decoder {
 
   Index samples() const { return cache_.sequences(); }
   Index vocab() const { return model_.spec().vocab; }
-  Index held() const { return held_; }  // tokens of each sample that the next one can see
 
   /// Forgets everything and reads one prompt for all samples, or its end where it is longer than
   /// the context. Throws RequestError when it is empty.
@@ -31,7 +30,7 @@ class Decoder {
   /// Logits (samples, 1, V) of the next token in the CPU's memory, until the next call of start()
   /// or append().
   const Tensor& logits() const { return logits_; }
-  /// Held where the model is: the cache, and what the largest pass so far took.
+  /// Where the model is: the cache, and what the largest pass so far touched.
   std::size_t bytes() const {
     return cache_.bytes() + pass_ids_.buffer.bytes() + tape_.arena().touched();
   }

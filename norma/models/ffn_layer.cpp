@@ -74,7 +74,7 @@ FfnLayer::Factor FfnLayer::declare(const Build& build,
 void FfnLayer::allocate(DType dtype, Device device) {
   one_ = OwnedTensor({1}, wide(dtype), device);
   fill(one_.tensor, 1);
-  if (!s_u_.scalar() && !s_v_.scalar()) return;
+  if (!is_gated(kind_) || (!s_u_.scalar() && !s_v_.scalar())) return;
   ones_ = OwnedTensor({inner_width_}, wide(dtype), device);
   fill(ones_.tensor, 1);
 }

@@ -26,6 +26,7 @@ class AngleMeter {
   /// One entry per class that has angles, in the order of ParamClass. Throws Error without a
   /// matching call of before.
   std::vector<Angles> after(const ParamStore& params) const;
+  std::size_t bytes() const { return values_.buffer.bytes(); }
 
  private:
   OwnedTensor values_;

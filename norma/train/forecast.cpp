@@ -85,7 +85,7 @@ Forecast ground_of(const Recipe& recipe) {
   result.device_bytes_known = device::available();
   if (!result.device_bytes_known) return result;
   const device::Info gpu = device::info();
-  result.process_bytes += gpu.total_bytes - gpu.free_bytes;
+  result.process_bytes += gpu.taken_bytes();
   result.machine_bytes = gpu.total_bytes;
   return result;
 }
@@ -110,10 +110,11 @@ std::string what_fits(const Recipe& recipe, std::size_t room) {
     Recipe other = recipe;
     other.train.micro_batch = fewer;
     other.train.recompute = recompute;
-    return plan_memory(other, {}).memory.total() <= room;
+    const Forecast plan = plan_memory(other, {});
+    return plan.wanted() <= room;
   };
   const auto search = [&](std::initializer_list<Recompute> levels) -> std::string {
-    for (Index fewer = rows; fewer > 0; fewer /= 2) {
+    for (Index fewer = rows; fewer > 0; --fewer) {
       if (recipe.train.batch % fewer != 0) continue;
       for (const Recompute level : levels) {
         if (!fits(fewer, level)) continue;
@@ -145,18 +146,20 @@ std::optional<std::string> too_large(const Recipe& recipe, const Forecast& plan)
                                     std::pair{"activations", memory.activations},
                                     std::pair{"data", memory.data},
                                     std::pair{"angles", memory.angles},
-                                    std::pair{"samples", memory.sampling}}) {
-    if (bytes >= memory.total() / 100)
-      parts += say(parts.empty() ? "" : ", ", name, " ", human(bytes));
+                                    std::pair{"samples", plan.sampling_bytes}}) {
+    if (bytes < plan.wanted() / 100) continue;
+    parts += say(parts.empty() ? "" : ", ", name, " ", human(bytes));
   }
   const std::size_t room = plan.machine_bytes - std::min(plan.machine_bytes, plan.process_bytes);
-  const std::string settings = what_fits(recipe, room);
+  // What is there whatever the settings are: data.
+  const std::size_t given = plan.wanted() - plan_memory(recipe, {}).wanted();
+  const std::string settings = what_fits(recipe, room - std::min(room, given));
   return say("the run wants ",
-             human(memory.total()),
+             human(plan.wanted()),
              recipe.train.device == DeviceKind::cuda ? " of a GPU" : " of a machine",
              " that has ",
              human(room),
-             " free: ",
+             " for it: ",
              parts,
              settings.empty() ? ". No train.micro_batch and no train.recompute would fit; use a "
                                 "smaller model.context or model."
@@ -172,8 +175,9 @@ Forecast plan_memory(const Recipe& recipe, const TokenData& data) {
     result.parameters = trainer.params().count();
     result.memory = trainer.memory();
     if (recipe.train.device == DeviceKind::cpu) result.memory.data += data.held_bytes;
+    if (recipe.train.angle_every > 0) result.memory.angles = trainer.params().values().bytes();
     if (recipe.train.sample_every > 0) {
-      result.memory.sampling = sampling_bytes(trainer.model(), recipe.train);
+      result.sampling_bytes = sampling_bytes(trainer.model(), recipe.train);
     }
     result.flops_per_step = trainer.flops_per_step();
   } catch (const MemoryError& error) {
@@ -187,12 +191,16 @@ Forecast forecast(const Recipe& recipe, const TokenData& data) {
   if (!result.device_bytes_known) return result;
   // Others want memory of the machine; a GPU is the run's alone.
   const bool fits = recipe.train.device == DeviceKind::cpu
-                        ? result.memory.total() < result.machine_bytes / 2
+                        ? result.wanted() < result.machine_bytes / 2
                         : result.bytes() <= result.machine_bytes;
+  const std::size_t spare =
+      recipe.train.device == DeviceKind::cpu
+          ? result.machine_bytes
+          : result.machine_bytes - std::min(result.machine_bytes, result.process_bytes);
   const bool slice_fits =
       fits ||
-      plan_memory(slice_of(recipe, std::min<Index>(recipe.model.layers, 2), 2), {}).memory.total() <
-          result.machine_bytes / 2;
+      plan_memory(slice_of(recipe, std::min<Index>(recipe.model.layers, 2), 2), {}).wanted() <
+          spare / 2;
   if (!slice_fits) return result;
   result.timed_whole = result.flops_per_step <= most_timed_flops(recipe) && fits;
   result.step_seconds = result.timed_whole ? time_steps(recipe, 3, result.process_bytes)

@@ -12,6 +12,7 @@ namespace norma {
 struct Forecast {
   Index parameters = 0;
   Trainer::Memory memory;
+  std::size_t sampling_bytes = 0;  // of the samples that are drawn meanwhile
   std::size_t process_bytes = 0;   // of the program itself: code, threads, libraries
   bool device_bytes_known = true;  // false: for a GPU, and there is none here to ask
   double step_seconds = 0;   // 0: not even two blocks fit into this machine, or no such device
@@ -20,7 +21,8 @@ struct Forecast {
   std::size_t machine_bytes = 0;  // of the device
   bool timed_whole = false;       // the whole model was timed, not a slice of it
 
-  std::size_t bytes() const { return memory.total() + process_bytes; }
+  std::size_t wanted() const { return memory.total() + sampling_bytes; }
+  std::size_t bytes() const { return wanted() + process_bytes; }
 };
 
 /// Memory and work alone: nothing is computed and no memory is used up. Throws RequestError for a

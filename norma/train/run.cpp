@@ -251,8 +251,7 @@ class Run {
     result_.step_seconds = meter_.step_seconds();
     result_.bytes = peak_process_bytes();
     if (trainer_.recipe().train.device == DeviceKind::cuda) {
-      const device::Info gpu = device::info();
-      result_.bytes = gpu.total_bytes - gpu.free_bytes;
+      result_.bytes = device::info().taken_bytes();
     }
   }
 

@@ -37,12 +37,13 @@ std::string utc_now() {
   return text;
 }
 
-/// Bits depend on the card.
+/// Bits depend on the card. A run that was imported may never see one.
 void add_gpu(JsonLine& line) {
+  if (!device::available()) return;
   const device::Info gpu = device::info();
   line.add("gpu", gpu.name)
       .add("gpu_bytes", static_cast<Index>(gpu.total_bytes))
-      .add("driver", gpu.driver);
+      .add("cuda", gpu.driver);
 }
 
 std::string environment_text(const Recipe& recipe) {

@@ -60,7 +60,7 @@ std::string RunMeter::line(const StepReport& report, double elapsed_s) {
       .add("mem/host_bytes", static_cast<Index>(peak_process_bytes()));
   if (trainer_.recipe().train.device == DeviceKind::cuda) {
     const device::Info gpu = device::info();
-    line.add("mem/device_bytes", static_cast<Index>(gpu.total_bytes - gpu.free_bytes));
+    line.add("mem/device_bytes", static_cast<Index>(gpu.taken_bytes()));
   }
   if (peak_gflops_ > 0) line.add("perf/mfu", share_of_peak());
   for (const Angles& angle : report.angles) {

@@ -41,7 +41,10 @@ TrainedModel::TrainedModel(io::FileSystem& disk,
                            "."));
   }
   if (device_.kind == DeviceKind::cuda) {
-    choices_.emplace(disk, KeptChoices::Files{choices_of(run), choices_path(), false});
+    choices_.emplace(
+        disk,
+        KeptChoices::Files{
+            .of_run = choices_of(run), .of_machine = choices_path(), .run_is_written = false});
   }
   load_model(disk, find(disk, run, step), built_.model);
 }

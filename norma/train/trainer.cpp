@@ -222,7 +222,7 @@ Trainer::Memory Trainer::memory() const {
           .optimizer_scratch = optimizer_->scratch_bytes(),
           .activations = tape_.arena().touched(),
           .data = data_.held_bytes + batch_.bytes() + eval_batch_.bytes(),
-          .angles = recipe_.train.angle_every > 0 ? params_.values().bytes() : 0};
+          .angles = angles_.bytes()};
 }
 
 }  // namespace norma

@@ -82,12 +82,9 @@ class Trainer {
     std::size_t optimizer_scratch = 0;  // what it needs besides
     std::size_t activations = 0;
     std::size_t data = 0;
-    std::size_t angles = 0;  // a copy of the weights, where angles are measured
-    std::size_t sampling =
-        0;  // of whoever samples while it trains; the trainer knows nothing of it
+    std::size_t angles = 0;  // a copy of the weights, once angles were measured
     std::size_t total() const {
-      return parameters + gradients + optimizer + optimizer_scratch + activations + data + angles +
-             sampling;
+      return parameters + gradients + optimizer + optimizer_scratch + activations + data + angles;
     }
   };
   Memory memory() const;

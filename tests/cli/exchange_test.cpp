@@ -82,6 +82,16 @@ TEST_F(CliExchange, AnOlderCheckpointAndAnotherType) {
   EXPECT_FALSE(fs::exists(at("no")));
 }
 
+TEST_F(CliExchange, ARunForAGpuCanBeImportedWithoutOne) {
+  ASSERT_EQ(train("a", "scheme.base=pre-rms").code, 0);
+  ASSERT_EQ(run_norma(say("export ", at("a"), " ", at("own"), " --to safetensors")).code, 0);
+  const Outcome in = run_norma(
+      say("import ", at("own"), " train.device=cuda train.precision=bf16_storage --out ", at("b")));
+  ASSERT_EQ(in.code, 0) << in.err;
+  const Outcome eval = run_norma(say("eval ", at("b"), " --device cpu --data ", at("book.txt")));
+  EXPECT_EQ(eval.code, 0) << eval.err;
+}
+
 TEST_F(CliExchange, WhatDoesNotFitIsRefused) {
   ASSERT_EQ(train("a", "scheme.base=ngpt").code, 0);
   const Outcome out = run_norma(say("export ", at("a"), " --to hf ", at("hf")));

@@ -16,7 +16,7 @@
 #include "norma/train/forecast.h"
 #include "tests/support/expect.h"
 #include "tests/support/needs_gpu.h"
-#include "tests/train/small_recipe.h"
+#include "tests/support/small_recipe.h"
 
 namespace norma {
 namespace {
@@ -88,11 +88,34 @@ train = { steps = 20, batch = 4 }
   }
 };
 
-TEST_P(GpuOptimizerRun, TrainsAsOnTheCpu) {
+/// How the weights have moved in four steps.
+std::vector<double> moved_by(const Recipe& recipe) {
+  Trainer trainer(recipe, small_data());
+  const OwnedTensor before = host_copy(trainer.params().values());
+  for (int i = 0; i < 4; ++i) trainer.step();
+  const OwnedTensor after = host_copy(trainer.params().values());
+  std::vector<double> way(static_cast<std::size_t>(before.tensor.count()));
+  for (std::size_t i = 0; i < way.size(); ++i) {
+    const auto at = static_cast<Index>(i);
+    way[i] = value_at(after.tensor, 0, at) - value_at(before.tensor, 0, at);
+  }
+  return way;
+}
+
+/// Losses would hardly tell a wrong step from a right one.
+TEST_P(GpuOptimizerRun, MovesTheWeightsAsOnTheCpu) {
   NORMA_NEEDS_GPU();
-  const std::vector<double> cpu = losses_of(recipe({}));
-  expect_near(losses_of(recipe({"train.device=cuda", "train.precision=f32"})), cpu, 1e-5);
-  expect_near(losses_of(recipe({"train.device=cuda", "train.precision=bf16"})), cpu, 1e-2);
+  const std::vector<double> cpu = moved_by(recipe({}));
+  const std::vector<double> gpu = moved_by(recipe({"train.device=cuda", "train.precision=f32"}));
+  ASSERT_EQ(gpu.size(), cpu.size());
+  double apart = 0;
+  double all = 0;
+  for (std::size_t i = 0; i < cpu.size(); ++i) {
+    apart += (gpu[i] - cpu[i]) * (gpu[i] - cpu[i]);
+    all += cpu[i] * cpu[i];
+  }
+  ASSERT_GT(all, 0);
+  EXPECT_LT(std::sqrt(apart / all), 5e-3);
 }
 
 std::vector<std::string> optimizers() {
@@ -120,7 +143,6 @@ TEST(GpuTrainer, MicroBatchesAddUpToTheBatch) {
   NORMA_NEEDS_GPU();
   const std::vector<double> whole = losses_of(gpu_recipe({}, "f32"));
   expect_near(losses_of(gpu_recipe({"train.micro_batch=1"}, "f32")), whole, 1e-6);
-  expect_near(losses_of(gpu_recipe({"train.micro_batch=2"}, "bf16")), whole, 1e-2);
 }
 
 TEST(GpuTrainer, WhatIsMadeAgainHasTheSameBits) {

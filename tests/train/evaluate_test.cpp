@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "norma/tensor/plain.h"
-#include "tests/train/small_recipe.h"
+#include "tests/support/small_recipe.h"
 
 namespace norma {
 namespace {

@@ -67,7 +67,8 @@ TEST_F(KeptChoicesTest, NothingNewWritesNothing) {
 
 TEST_F(KeptChoicesTest, WhoeverReadsARunLeavesItsFileAlone) {
   put(kFiles.of_run, "of a run that is read\tours\n");
-  KeptChoices kept(disk_, {kFiles.of_run, kFiles.of_machine, false});
+  KeptChoices kept(
+      disk_, {.of_run = kFiles.of_run, .of_machine = kFiles.of_machine, .run_is_written = false});
   EXPECT_EQ(device::choice("of a run that is read"), "ours");
   device::choose("while reading", "this");
   kept.save();

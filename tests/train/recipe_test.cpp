@@ -10,7 +10,7 @@
 #include "norma/nn/catalogue.h"
 #include "norma/tensor/planning.h"
 #include "tests/support/expect.h"
-#include "tests/train/small_recipe.h"
+#include "tests/support/small_recipe.h"
 
 namespace norma {
 namespace {

@@ -8,8 +8,8 @@
 #include "norma/train/checkpoint.h"
 #include "norma/train/run_folder.h"
 #include "tests/support/expect.h"
+#include "tests/support/small_recipe.h"
 #include "tests/support/temp_folder.h"
-#include "tests/train/small_recipe.h"
 
 namespace norma {
 namespace {

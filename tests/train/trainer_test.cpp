@@ -14,7 +14,7 @@
 #include "norma/train/forecast.h"
 #include "tests/support/expect.h"
 #include "tests/support/heap_count.h"
-#include "tests/train/small_recipe.h"
+#include "tests/support/small_recipe.h"
 
 namespace norma {
 namespace {
@@ -149,21 +149,20 @@ TEST(Forecast, MemoryIsExactlyWhatARunTakes) {
 }
 
 TEST(Forecast, CountsWhatLooksAtTheTraining) {
-  const Recipe plain = small_recipe();
   const Recipe watched =
       small_recipe({"train.angle_every=5", "train.sample_every=5", "train.samples=3"});
-  const Trainer::Memory without = plan_memory(plain, {}).memory;
-  const Trainer::Memory with = plan_memory(watched, {}).memory;
-  EXPECT_EQ(without.angles + without.sampling, 0U);
+  const Forecast without = plan_memory(small_recipe(), {});
+  const Forecast with = plan_memory(watched, {});
+  EXPECT_EQ(without.memory.angles + without.sampling_bytes, 0U);
   Trainer trainer(watched, small_data());
-  EXPECT_EQ(with.angles, trainer.params().values().bytes());
+  trainer.step(true);
+  EXPECT_EQ(with.memory.angles, trainer.memory().angles);
   // Samples of more tokens than fit go on from half a context.
   Decoder decoder(trainer.model(), 3);
   decoder.start(std::vector<std::int32_t>{10});
-  while (decoder.held() < watched.model.context) decoder.append(std::vector<std::int32_t>(3));
-  decoder.append(std::vector<std::int32_t>(3));
-  EXPECT_EQ(with.sampling, decoder.bytes());
-  EXPECT_EQ(with.total(), without.total() + with.angles + with.sampling);
+  for (Index i = 0; i < watched.model.context; ++i) decoder.append(std::vector<std::int32_t>(3));
+  EXPECT_EQ(with.sampling_bytes, decoder.bytes());
+  EXPECT_EQ(with.wanted(), without.wanted() + with.memory.angles + with.sampling_bytes);
 }
 
 /// A machine of so many bytes beyond what the process takes.
@@ -177,7 +176,7 @@ TEST(Forecast, WhatIsTooLargeSaysWhatWouldFit) {
   const Recipe recipe = small_recipe({"train.batch=8", "train.recompute=none"});
   const auto wanted = [&](std::vector<std::string> changes) {
     changes.insert(changes.begin(), {"train.batch=8", "train.recompute=none"});
-    return plan_memory(small_recipe(changes), {}).memory.total();
+    return plan_memory(small_recipe(changes), {}).wanted();
   };
   const auto answer = [&](std::size_t room) {
     return too_large(recipe, on_machine_with(recipe, room)).value_or("");
@@ -190,6 +189,9 @@ TEST(Forecast, WhatIsTooLargeSaysWhatWouldFit) {
   EXPECT_TRUE(ends(answer(wanted({"train.recompute=cheap"}) - 1), "with train.micro_batch=4."));
   EXPECT_TRUE(ends(answer(wanted({"train.micro_batch=1", "train.recompute=blocks"})),
                    "train.micro_batch=1 train.recompute=blocks."));
+  Forecast heavy = on_machine_with(recipe, wanted({}));
+  heavy.memory.data += 1000;  // whatever the settings are
+  EXPECT_TRUE(ends(too_large(recipe, heavy).value_or(""), "with train.recompute=cheap."));
   const std::string never = answer(1000);
   EXPECT_NE(never.find("activations"), std::string::npos) << never;
   EXPECT_NE(never.find("smaller model"), std::string::npos) << never;

@@ -1,5 +1,3 @@
-#include "norma/base/error.h"
-#include "norma/base/text.h"
 #include "norma/device/cuda/launch.cuh"
 #include "norma/device/device.h"
 
@@ -18,21 +16,11 @@ __global__ void code_kernel(Code* code) {
 
 }  // namespace
 
-void require_code(const cudaDeviceProp& card) {
+bool has_code() {
   cudaFuncAttributes attributes{};
-  if (cudaFuncGetAttributes(&attributes, code_kernel) == cudaSuccess) return;
-  cudaGetLastError();  // it is answered here
-  throw RequestError(say("this build has no kernels for ",
-                         card.name,
-                         ", compute capability ",
-                         card.major,
-                         ".",
-                         card.minor,
-                         "; build with -DCMAKE_CUDA_ARCHITECTURES=",
-                         card.major,
-                         card.minor,
-                         card.major == 9 ? "a" : "",
-                         ", or use device cpu."));
+  const bool found = cudaFuncGetAttributes(&attributes, code_kernel) == cudaSuccess;
+  if (!found) cudaGetLastError();  // it is answered here
+  return found;
 }
 
 const Code& code() {
@@ -47,5 +35,7 @@ const Code& code() {
   }();
   return answer;
 }
+
+bool runs_hopper_kernels() { return code().for_hopper; }
 
 }  // namespace norma::device

@@ -36,7 +36,16 @@ struct Context {
     }
     check(cudaSetDevice(0), "choosing the GPU");
     check(cudaGetDeviceProperties(&properties, 0), "asking what the GPU is");
-    require_code(properties);
+    if (!has_code()) {
+      throw RequestError(say("this build has no kernels for ",
+                             properties.name,
+                             ", compute capability ",
+                             properties.major,
+                             ".",
+                             properties.minor,
+                             "; build with CMAKE_CUDA_ARCHITECTURES for it (80 and later), or use "
+                             "device cpu."));
+    }
     check(cudaStreamCreateWithFlags(&queue, cudaStreamNonBlocking), "making a stream");
   }
 };
@@ -54,14 +63,13 @@ int multiprocessors() { return context().properties.multiProcessorCount; }
 
 bool available() {
   int count = 0;
-  return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess && count > 0 && has_code();
 }
 
 Info info() {
   Info info;
   info.name = context().properties.name;
   info.multiprocessors = multiprocessors();
-  info.generation = context().properties.major;
   check(cudaMemGetInfo(&info.free_bytes, &info.total_bytes), "asking for the GPU's memory");
   int driver = 0;
   check(cudaDriverGetVersion(&driver), "asking for the driver");

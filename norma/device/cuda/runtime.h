@@ -25,7 +25,7 @@ struct Code {
   bool for_hopper = false;  // with its matrix units and its copy engine, which no other card has
 };
 const Code& code();
-/// Throws RequestError where there are none for this card.
-void require_code(const cudaDeviceProp& card);
+/// Whether there are any.
+bool has_code();
 
 }  // namespace norma::device

@@ -58,9 +58,12 @@ struct FactorShare {
   }
   /// Of a row whose kSide lanes have a part each.
   __device__ C sum() const {
-    const C all = warp_sum<kSide>(mass);
-    const C delta = all > 0 ? warp_sum<kSide>(along) / all : C{0};
-    return warp_sum<kSide>(whole) - delta * warp_sum<kSide>(dots);
+    // All lanes of a warp, which has two rows, take part in every sum.
+    const C masses = warp_sum<kSide>(mass);
+    const C alongs = warp_sum<kSide>(along);
+    const C all_dots = warp_sum<kSide>(dots);
+    const C wholes = warp_sum<kSide>(whole);
+    return masses > 0 ? wholes - alongs / masses * all_dots : C{0};
   }
 };
 

@@ -199,7 +199,7 @@ bool run(Cuda, const GatedGradientProduct<Bf16>& a) {
   if (!plan.good() || !set) return false;
   const char* const what = "a product and a gated activation's gradient";
   const auto go = [&]<Activation kAct>() {
-    return products::launch_product<products::GatedGradient<kAct>>(
+    products::launch_product<products::GatedGradient<kAct>>(
         what,
         plan,
         {.scales = products::scales_of(then),

@@ -160,10 +160,9 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(2, 1, 1)
 }
 
 template <class Finish>
-bool launch_product(const char* what, const Plan& plan, const typename Finish::Arg& arg) {
+void launch_product(const char* what, const Plan& plan, const typename Finish::Arg& arg) {
   const Index blocks = device::multiprocessors() / 2 * 2;
   launch_tiles(what, blocks, kThreads, kBytes, product_kernel<Finish>, plan.maps, plan.shape, arg);
-  return true;
 }
 
 }  // namespace norma::kernels::products
