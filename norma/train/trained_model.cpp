@@ -22,7 +22,10 @@ std::string known_steps(io::FileSystem& disk, const std::string& parent) {
   return steps.empty() ? "none" : steps;
 }
 
-Device reachable(Device wanted) { return device::available() ? wanted : Device{}; }
+Device reachable(Device wanted) {
+  // Whether there is a GPU is asked only where one is wanted: the answer starts CUDA.
+  return wanted.kind == DeviceKind::cpu || device::available() ? wanted : Device{};
+}
 
 }  // namespace
 
