@@ -33,7 +33,7 @@ int run_eval(const EvalRequest& request) {
   }
   const Recipe& recipe = trained.recipe();
   const TokenData data = data_of(request, recipe);
-  const Index rows = recipe.train.micro_batch == 0 ? recipe.train.batch : recipe.train.micro_batch;
+  const Index rows = recipe.train.rows_at_once();
   BatchMemory batch(rows, recipe.model.context, trained.device());
   Tape tape(trained.device());
   // Nobody watches signals here, so a whole evaluation comes back.

@@ -29,7 +29,6 @@ void print_time(const Forecast& plan) {
 }
 
 void print_forecast(const Recipe& recipe, const Forecast& plan) {
-  const auto& memory = plan.memory;
   const auto row = [](const char* what, std::size_t bytes) {
     std::printf("  %-22s %12.1f MiB\n", what, megabytes(bytes));
   };
@@ -40,16 +39,9 @@ void print_forecast(const Recipe& recipe, const Forecast& plan) {
               static_cast<double>(plan.parameters) * 1e-6);
   std::printf("optimizer   %s, %.2f bytes of state a parameter\n",
               std::string(word_of(recipe.optim.name)).c_str(),
-              static_cast<double>(memory.optimizer) / static_cast<double>(plan.parameters));
+              static_cast<double>(plan.memory.optimizer) / static_cast<double>(plan.parameters));
   std::puts("memory");
-  row("parameters", memory.parameters);
-  row("gradients", memory.gradients);
-  row("optimizer state", memory.optimizer);
-  row("optimizer scratch", memory.optimizer_scratch);
-  row("activations", memory.activations);
-  row("data", memory.data);
-  if (memory.angles > 0) row("angles", memory.angles);
-  if (plan.sampling_bytes > 0) row("samples", plan.sampling_bytes);
+  for (const auto& [what, bytes] : plan.parts()) row(what.c_str(), bytes);
   row(plan.device_bytes_known ? "the program itself" : "workspaces", plan.process_bytes);
   row("all", plan.bytes());
   if (!plan.device_bytes_known) {

@@ -105,13 +105,12 @@ std::size_t sampling_bytes(Gpt& model, const TrainSpec& train) {
 /// Settings with which the run fits into so many bytes, those that cost the least time first; empty
 /// where there are none. Whole blocks computed again cost a third of a step, the rest little.
 std::string what_fits(const Recipe& recipe, std::size_t room) {
-  const Index rows = recipe.train.micro_batch == 0 ? recipe.train.batch : recipe.train.micro_batch;
+  const Index rows = recipe.train.rows_at_once();
   const auto fits = [&](Index fewer, Recompute recompute) {
     Recipe other = recipe;
     other.train.micro_batch = fewer;
     other.train.recompute = recompute;
-    const Forecast plan = plan_memory(other, {});
-    return plan.wanted() <= room;
+    return plan_memory(other, {}).wanted() <= room;
   };
   const auto search = [&](std::initializer_list<Recompute> levels) -> std::string {
     for (Index fewer = rows; fewer > 0; --fewer) {
@@ -134,31 +133,35 @@ std::string what_fits(const Recipe& recipe, std::size_t room) {
 
 }  // namespace
 
+std::vector<std::pair<std::string, std::size_t>> Forecast::parts() const {
+  std::vector<std::pair<std::string, std::size_t>> all{
+      {"parameters", memory.parameters},
+      {"gradients", memory.gradients},
+      {"optimizer state", memory.optimizer},
+      {"optimizer scratch", memory.optimizer_scratch},
+      {"activations", memory.activations},
+      {"data", memory.data}};
+  if (memory.angles > 0) all.emplace_back("angles", memory.angles);
+  if (sampling_bytes > 0) all.emplace_back("samples", sampling_bytes);
+  return all;
+}
+
 std::optional<std::string> too_large(const Recipe& recipe, const Forecast& plan) {
   if (!plan.device_bytes_known || plan.bytes() <= plan.machine_bytes) return {};
   const auto human = [](std::size_t bytes) { return human_bytes(static_cast<double>(bytes)); };
-  const Trainer::Memory& memory = plan.memory;
   std::string parts;
-  for (const auto& [name, bytes] : {std::pair{"parameters", memory.parameters},
-                                    std::pair{"gradients", memory.gradients},
-                                    std::pair{"the optimizer", memory.optimizer},
-                                    std::pair{"its scratch", memory.optimizer_scratch},
-                                    std::pair{"activations", memory.activations},
-                                    std::pair{"data", memory.data},
-                                    std::pair{"angles", memory.angles},
-                                    std::pair{"samples", plan.sampling_bytes}}) {
+  for (const auto& [name, bytes] : plan.parts()) {
     if (bytes < plan.wanted() / 100) continue;
     parts += say(parts.empty() ? "" : ", ", name, " ", human(bytes));
   }
-  const std::size_t room = plan.machine_bytes - std::min(plan.machine_bytes, plan.process_bytes);
   // What is there whatever the settings are: data.
   const std::size_t given = plan.wanted() - plan_memory(recipe, {}).wanted();
-  const std::string settings = what_fits(recipe, room - std::min(room, given));
+  const std::string settings = what_fits(recipe, plan.room() - std::min(plan.room(), given));
   return say("the run wants ",
              human(plan.wanted()),
              recipe.train.device == DeviceKind::cuda ? " of a GPU" : " of a machine",
              " that has ",
-             human(room),
+             human(plan.room()),
              " for it: ",
              parts,
              settings.empty() ? ". No train.micro_batch and no train.recompute would fit; use a "
@@ -190,17 +193,13 @@ Forecast forecast(const Recipe& recipe, const TokenData& data) {
   Forecast result = plan_memory(recipe, data);
   if (!result.device_bytes_known) return result;
   // Others want memory of the machine; a GPU is the run's alone.
-  const bool fits = recipe.train.device == DeviceKind::cpu
-                        ? result.wanted() < result.machine_bytes / 2
-                        : result.bytes() <= result.machine_bytes;
-  const std::size_t spare =
-      recipe.train.device == DeviceKind::cpu
-          ? result.machine_bytes
-          : result.machine_bytes - std::min(result.machine_bytes, result.process_bytes);
+  const bool gpu = recipe.train.device == DeviceKind::cuda;
+  const std::size_t there = gpu ? result.room() : result.machine_bytes;
+  const bool fits = gpu ? result.wanted() <= there : result.wanted() < there / 2;
   const bool slice_fits =
       fits ||
       plan_memory(slice_of(recipe, std::min<Index>(recipe.model.layers, 2), 2), {}).wanted() <
-          spare / 2;
+          there / 2;
   if (!slice_fits) return result;
   result.timed_whole = result.flops_per_step <= most_timed_flops(recipe) && fits;
   result.step_seconds = result.timed_whole ? time_steps(recipe, 3, result.process_bytes)

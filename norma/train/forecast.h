@@ -2,8 +2,11 @@
 // without computing; time by timing a few steps of the first blocks.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "norma/train/trainer.h"
 
@@ -23,6 +26,10 @@ struct Forecast {
 
   std::size_t wanted() const { return memory.total() + sampling_bytes; }
   std::size_t bytes() const { return wanted() + process_bytes; }
+  /// What the device has for it.
+  std::size_t room() const { return machine_bytes - std::min(machine_bytes, process_bytes); }
+  /// wanted(), by what wants it. Angles and samples only where there are some.
+  std::vector<std::pair<std::string, std::size_t>> parts() const;
 };
 
 /// Memory and work alone: nothing is computed and no memory is used up. Throws RequestError for a

@@ -67,6 +67,9 @@ struct TrainSpec {
   double label_smoothing = 0;
   double z_loss = 0;
   double precondition = 0;
+
+  /// Sequences that are computed at a time.
+  Index rows_at_once() const { return micro_batch == 0 ? batch : micro_batch; }
   template <class F>
   void fields(F&& f) {
     f("steps", steps, "optimizer steps", Range{1, 1e9});
@@ -100,9 +103,8 @@ struct TrainSpec {
     f("device", device, "where to compute: the processor, or a GPU");
     f("precision",
       precision,
-      "of activations and weights; bf16 keeps f32 masters, bf16_storage rounds every matrix to "
-      "bf16 "
-      "after every step, and both need device cuda");
+      "of activations and weights; bf16 keeps f32 masters, bf16_storage rounds every matrix after "
+      "every step, and both need device cuda");
     f("threads", threads, "0: all cores", Range{0, 4096});
     f("recompute",
       recompute,

@@ -54,7 +54,7 @@ Trainer::Trainer(const Recipe& recipe, TokenData data, Start start)
   optimizer_ = make_optimizer(params_, recipe_.optim);
   clipper_.emplace(params_, recipe_.optim);
   weight_norm_.emplace(params_);
-  const Index rows = train.micro_batch == 0 ? train.batch : train.micro_batch;
+  const Index rows = train.rows_at_once();
   batch_ = BatchMemory(train.batch, recipe_.model.context, device);
   eval_batch_ = BatchMemory(rows, recipe_.model.context, device);
   losses_ = OwnedTensor({train.batch / rows}, wide(dtype), device);

@@ -17,6 +17,7 @@
 #include "tests/support/expect.h"
 #include "tests/support/needs_gpu.h"
 #include "tests/support/small_recipe.h"
+#include "tests/support/test_name.h"
 
 namespace norma {
 namespace {
@@ -49,14 +50,6 @@ void expect_near(const std::vector<double>& got, const std::vector<double>& want
   }
 }
 
-// gtest wants letters.
-std::string test_name(std::string_view word) {
-  std::string name(word);
-  std::replace_if(
-      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
-  return name;
-}
-
 class GpuScheme : public testing::TestWithParam<std::string> {};
 
 TEST_P(GpuScheme, TrainsAsOnTheCpu) {
@@ -67,9 +60,7 @@ TEST_P(GpuScheme, TrainsAsOnTheCpu) {
   expect_near(losses_of(gpu_recipe({scheme}, "bf16")), cpu, 1e-2);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GpuScheme, testing::ValuesIn(scheme_names()), [](const auto& which) {
-  return test_name(which.param);
-});
+INSTANTIATE_TEST_SUITE_P(All, GpuScheme, testing::ValuesIn(scheme_names()), test::test_name);
 
 class GpuOptimizerRun : public testing::TestWithParam<std::string> {
  protected:
@@ -125,10 +116,7 @@ std::vector<std::string> optimizers() {
       kAll.begin(), kAll.end(), names.begin(), [](const auto& one) { return one.first; });
   return names;
 }
-INSTANTIATE_TEST_SUITE_P(All,
-                         GpuOptimizerRun,
-                         testing::ValuesIn(optimizers()),
-                         [](const auto& which) { return test_name(which.param); });
+INSTANTIATE_TEST_SUITE_P(All, GpuOptimizerRun, testing::ValuesIn(optimizers()), test::test_name);
 
 TEST(GpuTrainer, MasksAndMicroBatchesAreThoseOfTheCpu) {
   NORMA_NEEDS_GPU();

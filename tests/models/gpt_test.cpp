@@ -16,6 +16,7 @@
 #include "norma/optim/optimizer.h"
 #include "tests/support/expect.h"
 #include "tests/support/heap_count.h"
+#include "tests/support/test_name.h"
 
 namespace norma {
 namespace {
@@ -86,16 +87,11 @@ class SmallRun {
 
 class GptUnder : public testing::TestWithParam<std::string> {};
 
-std::string test_name(const testing::TestParamInfo<std::string>& info) {
-  std::string name = info.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
 INSTANTIATE_TEST_SUITE_P(
     Schemes,
     GptUnder,
     testing::Values("pre-ln", "post-ln", "dnt", "ngpt", "hybridnorm", "olmo2", "weight-norm"),
-    test_name);
+    test::test_name);
 
 using test::same_bits;
 

@@ -95,11 +95,4 @@ std::vector<std::string> goldens_in(std::initializer_list<const char*> folders) 
   return all;
 }
 
-std::string golden_test_name(const testing::TestParamInfo<std::string>& info) {
-  std::string name = info.param;
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == '-' || c == '/'; }, '_');
-  return name;
-}
-
 }  // namespace norma

@@ -27,8 +27,7 @@ double relative_error(const std::vector<double>& got,
                       double floor);
 std::vector<double> values_of(const Tensor& tensor);
 
-/// "schemes/ngpt", … of several folders, and such a name as GoogleTest takes it.
+/// "schemes/ngpt", … of several folders.
 std::vector<std::string> goldens_in(std::initializer_list<const char*> folders);
-std::string golden_test_name(const testing::TestParamInfo<std::string>& info);
 
 }  // namespace norma

@@ -10,6 +10,7 @@
 #include "norma/base/text.h"
 #include "norma/optim/optimizer.h"
 #include "tests/parity/golden_model.h"
+#include "tests/support/test_name.h"
 
 namespace norma {
 namespace {
@@ -167,7 +168,7 @@ TEST_P(OptimizerParity, TwelveSteps) {
 INSTANTIATE_TEST_SUITE_P(Goldens,
                          OptimizerParity,
                          testing::ValuesIn(goldens_in({"optimizers", "torch_optim"})),
-                         golden_test_name);
+                         test::test_name);
 
 }  // namespace
 }  // namespace norma

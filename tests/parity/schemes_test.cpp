@@ -12,6 +12,7 @@
 #include "norma/optim/clip.h"
 #include "norma/optim/optimizer.h"
 #include "tests/parity/golden_model.h"
+#include "tests/support/test_name.h"
 
 namespace norma {
 namespace {
@@ -190,7 +191,7 @@ TEST_P(SchemeParity, TenSteps) {
 INSTANTIATE_TEST_SUITE_P(Goldens,
                          SchemeParity,
                          testing::ValuesIn(goldens_in({"schemes", "transformers"})),
-                         golden_test_name);
+                         test::test_name);
 
 /// A scheme without a golden is a scheme that nobody checked.
 TEST(SchemeParity, EveryTextSchemeHasAGolden) {

@@ -1,6 +1,7 @@
 // Attention's gradient on Hopper. For heads of 64 in whole tiles all in one kernel, where dq is
 // added up in memory in a fixed order; otherwise dk and dv by tiles of keys and dq by tiles of
 // queries, so that nothing is added by two blocks, and S and dP are made twice.
+#include "norma/device/device.h"
 #include "norma/kernels/cuda/attention_wgmma.h"
 #include "norma/kernels/cuda/attention_wgmma_joint.cuh"
 #include "norma/kernels/cuda/attention_wgmma_keys.cuh"
@@ -122,7 +123,7 @@ bool wgmma_attention(const AttentionBackward<Bf16>& a) {
   // Tiles, rows and blocks are counted in 32 bits.
   const bool counted = s.batch * s.queries < Index{1} << 30 &&
                        s.batch * s.heads * (s.queries / wgmma::kTile + 1) < Index{1} << 30;
-  if (!ruled || !counted || !device::code().for_hopper) return false;
+  if (!ruled || !counted || !device::runs_hopper_kernels()) return false;
   const auto fits = [&](const auto& rows) { return !rows || heads_pack(s, rows); };
   if (!heads_pack(s, a.q, a.k, a.v, a.o, a.dout) || !fits(a.dq) || !fits(a.dk) || !fits(a.dv)) {
     return false;

@@ -4,6 +4,7 @@
 // need, which comes through a ring of slots.
 #pragma once
 
+#include "norma/device/device.h"
 #include "norma/kernels/cuda/tile_copy.cuh"
 #include "norma/kernels/cuda/wgmma.cuh"
 
@@ -115,8 +116,8 @@ class Plan {
  public:
   Plan(Index rows, Index columns, Index depth)
       : shape{static_cast<int>(rows), static_cast<int>(columns), static_cast<int>(depth)},
-        good_(device::code().for_hopper && rows > 0 && columns > 0 && depth > 0 && rows < kMost &&
-              columns < kMost && depth < kMost) {}
+        good_(device::runs_hopper_kernels() && rows > 0 && columns > 0 && depth > 0 &&
+              rows < kMost && columns < kMost && depth < kMost) {}
   /// Where there is no matrix the map stays empty and must not be used.
   Plan& add(CUtensorMap& map, Rows<const Bf16> matrix, const tile_copy::Box& box = {}) {
     if (!matrix) return *this;
