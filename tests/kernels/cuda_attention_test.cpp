@@ -1,4 +1,5 @@
-// Attention's gradient on a GPU where one kernel may make all of it, beside that of two kernels.
+// Attention's gradient on a GPU: where one kernel may make all of it, beside that of two kernels;
+// and the same bits whatever lies where it writes.
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -7,6 +8,7 @@
 
 #include "norma/kernels/attention.h"
 #include "norma/tensor/plain.h"
+#include "tests/support/expect.h"
 #include "tests/support/needs_gpu.h"
 #include "tests/support/values.h"
 
@@ -156,6 +158,107 @@ INSTANTIATE_TEST_SUITE_P(Shapes,
                                          // more tiles of a head at work than a warp has lanes
                                          Case{1, 5120, 1, true},
                                          Case{1, 5120, 1, false}));
+
+/// Heads of any width, keys' heads shared by queries' heads.
+struct WidthCase {
+  Index tokens, heads, kv_heads, width;
+  bool causal;
+};
+std::ostream& operator<<(std::ostream& out, const WidthCase& c) {
+  return out << c.tokens << "x" << c.heads << "x" << c.kv_heads << "x" << c.width
+             << (c.causal ? " causal" : " full");
+}
+
+class GpuAttentionWidths : public testing::TestWithParam<WidthCase> {
+ protected:
+  void SetUp() override { NORMA_NEEDS_GPU(); }
+};
+
+TEST_P(GpuAttentionWidths, GradientDoesNotDependOnWhatLaysThere) {
+  const WidthCase& c = GetParam();
+  constexpr Index kBatch = 3;
+  const Index rows = kBatch * c.tokens;
+  const Index width = c.heads * c.width;
+  const Index kv_width = c.kv_heads * c.width;
+  const AttentionShape shape{.batch = kBatch,
+                             .queries = c.tokens,
+                             .keys = c.tokens,
+                             .key_rows = c.tokens,
+                             .heads = c.heads,
+                             .kv_heads = c.kv_heads,
+                             .head_width = c.width,
+                             .causal = c.causal,
+                             .log_length = false,
+                             .softcap = 0,
+                             .lengths = nullptr,
+                             .uniform_factor = 0};
+  const OwnedTensor factor({c.heads}, DType::f32, kGpu);
+  fill(factor.tensor, 0.2);
+  const OwnedTensor q = sent(test::normals({rows, width}, DType::bf16, 1).tensor);
+  const OwnedTensor k = sent(test::normals({rows, kv_width}, DType::bf16, 2).tensor);
+  const OwnedTensor v = sent(test::normals({rows, kv_width}, DType::bf16, 3).tensor);
+  const OwnedTensor dout = sent(test::normals({rows, width}, DType::bf16, 4).tensor);
+  const OwnedTensor o({rows, width}, DType::bf16, kGpu);
+  const OwnedTensor lse({kBatch, c.heads, c.tokens}, DType::f32, kGpu);
+  const auto whole = [](const OwnedTensor& of) {
+    const Shape& s = of.tensor.shape;
+    return Rows<Bf16>{of.tensor.as<Bf16>(), s.rows(), s.cols(), s.cols()};
+  };
+  if constexpr (device::kBuiltWithCuda) {
+    run(Cuda{},
+        AttentionForward<Bf16>{.shape = shape,
+                               .q = whole(q),
+                               .k = whole(k),
+                               .v = whole(v),
+                               .head_factor = factor.tensor.as<float>(),
+                               .o = whole(o),
+                               .lse = lse.tensor.as<float>(),
+                               .scratch = nullptr});
+  }
+  std::vector<OwnedTensor> made[2];
+  for (int i = 0; i < 2; ++i) {
+    const OwnedTensor scratch({scratch_on_gpu(shape, false).all}, DType::f32, kGpu);
+    fill(scratch.tensor, i == 0 ? std::nan("") : -3.0);
+    OwnedTensor dq({rows, width}, DType::bf16, kGpu);
+    OwnedTensor dk({rows, kv_width}, DType::bf16, kGpu);
+    OwnedTensor dv({rows, kv_width}, DType::bf16, kGpu);
+    for (const OwnedTensor* to : {&dq, &dk, &dv}) fill(to->tensor, i == 0 ? std::nan("") : 7.0);
+    if constexpr (device::kBuiltWithCuda) {
+      run(Cuda{},
+          AttentionBackward<Bf16>{.shape = shape,
+                                  .q = whole(q),
+                                  .k = whole(k),
+                                  .v = whole(v),
+                                  .head_factor = factor.tensor.as<float>(),
+                                  .o = whole(o),
+                                  .lse = lse.tensor.as<float>(),
+                                  .dout = whole(dout),
+                                  .dq = whole(dq),
+                                  .dq_into = Into::set,
+                                  .dk = whole(dk),
+                                  .dk_into = Into::set,
+                                  .dv = whole(dv),
+                                  .dv_into = Into::set,
+                                  .dhead_factor = nullptr,
+                                  .scratch = scratch.tensor.as<float>(),
+                                  .joint = false});
+    }
+    for (const OwnedTensor* to : {&dq, &dk, &dv}) made[i].push_back(host_copy(to->tensor));
+  }
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_TRUE(test::same_bits(made[1][i].tensor, made[0][i].tensor)) << "part " << i;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Shapes,
+                         GpuAttentionWidths,
+                         testing::Values(WidthCase{12, 2, 2, 8, true},
+                                         WidthCase{12, 2, 2, 8, false},
+                                         WidthCase{130, 4, 2, 32, true},
+                                         WidthCase{300, 4, 1, 64, false},
+                                         WidthCase{300, 2, 1, 96, true},
+                                         WidthCase{513, 4, 2, 128, true},
+                                         WidthCase{65, 2, 1, 136, true},
+                                         WidthCase{65, 2, 2, 7, false}));
 
 }  // namespace
 }  // namespace norma::kernels

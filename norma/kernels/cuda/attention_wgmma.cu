@@ -6,6 +6,7 @@
 #include "norma/kernels/cuda/attention_wgmma_joint.cuh"
 #include "norma/kernels/cuda/attention_wgmma_keys.cuh"
 #include "norma/kernels/cuda/attention_wgmma_queries.cuh"
+#include "norma/kernels/cuda/row_packs.cuh"
 
 namespace norma::kernels {
 
@@ -13,31 +14,48 @@ namespace wgmma {
 
 namespace {
 
-/// scratch (batch, heads, queries) = <dout, o>, kWidth / 8 lanes for each.
+constexpr int kRowThreads = 256;
+constexpr int kRowsAtOnce = 4;  // heads of rows that a thread loads before it uses one
+
+/// scratch (batch, heads, queries) = <dout, o>, kWidth / 8 lanes for each, of which the last may
+/// have nothing to do.
 template <int kWidth>
-__global__ void rows_kernel(const AttentionBackward<Bf16> a) {
-  constexpr int kLanes = kWidth / 8;
+__global__ void __launch_bounds__(kRowThreads) rows_kernel(const AttentionBackward<Bf16> a) {
+  constexpr unsigned kLanes = kWidth / 8;
+  constexpr unsigned kBeside = kRowThreads / kLanes;
   const AttentionShape& s = a.shape;
-  const Index count = s.batch * s.queries * s.heads;
-  const Index step = static_cast<Index>(gridDim.x) * (blockDim.x / kLanes);
-  const Index mine = threadIdx.x / kLanes;
-  for (Index first = static_cast<Index>(blockIdx.x) * (blockDim.x / kLanes); first < count;
-       first += step) {
-    const Index i = min(first + mine, count - 1);  // all lanes take part in the sums
-    const Index row = i / s.heads;
-    const Index h = i % s.heads;
-    const Index column = h * kWidth + threadIdx.x % kLanes * 8;
-    float o[8];
-    float dout[8];
-    read_pack(a.o.row(row) + column, o);
-    read_pack(a.dout.row(row) + column, dout);
+  const auto heads = static_cast<unsigned>(s.heads);
+  const auto queries = static_cast<unsigned>(s.queries);
+  const unsigned count = static_cast<unsigned>(s.batch) * queries * heads;
+  const unsigned first = blockIdx.x * kBeside * kRowsAtOnce + threadIdx.x / kLanes;
+  const Index column = threadIdx.x % kLanes * 8;
+  const bool there = column < s.head_width;
+  unsigned row[kRowsAtOnce];
+  unsigned head[kRowsAtOnce];
+  Neighbours<Bf16, 8> o[kRowsAtOnce];
+  Neighbours<Bf16, 8> dout[kRowsAtOnce];
+#pragma unroll
+  for (int k = 0; k < kRowsAtOnce; ++k) {
+    const unsigned i = min(first + k * kBeside, count - 1);  // all lanes take part in the sums
+    row[k] = i / heads;
+    head[k] = i % heads;
+    const Index at = head[k] * s.head_width + (there ? column : 0);
+    o[k].load(a.o.row(row[k]) + at);
+    dout[k].load(a.dout.row(row[k]) + at);
+  }
+#pragma unroll
+  for (int k = 0; k < kRowsAtOnce; ++k) {
+    float x[8];
+    float dx[8];
+    o[k].get(x);
+    dout[k].get(dx);
     float sum = 0;
 #pragma unroll
-    for (int c = 0; c < 8; ++c) sum = fmaf(o[c], dout[c], sum);
-    sum = warp_sum<kLanes>(sum);
-    if (threadIdx.x % kLanes == 0 && first + mine < count) {
-      a.scratch[(row / s.queries * s.heads + h) * s.queries + row % s.queries] = sum;
-    }
+    for (int c = 0; c < 8; ++c) sum = fmaf(x[c], dx[c], sum);
+    sum = warp_sum<kLanes>(there ? sum : 0.0F);
+    if (threadIdx.x % kLanes != 0 || first + k * kBeside >= count) continue;
+    const unsigned batch = row[k] / queries;
+    a.scratch[(static_cast<Index>(batch) * heads + head[k]) * queries + row[k] % queries] = sum;
   }
 }
 
@@ -77,9 +95,9 @@ void joint_pass(const AttentionBackward<Bf16>& a, const Maps& maps) {
 template <int kWidth>
 void passes(const AttentionBackward<Bf16>& a, const Maps& maps) {
   const AttentionShape& s = a.shape;
-  constexpr int kRowThreads = 256;
+  constexpr Index kRowsOfBlock = kRowThreads / (kWidth / 8) * kRowsAtOnce;
   launch("attention's gradient: rows",
-         device::blocks_for(s.batch * s.queries * s.heads, kRowThreads / (kWidth / 8)),
+         static_cast<unsigned>((s.batch * s.queries * s.heads + kRowsOfBlock - 1) / kRowsOfBlock),
          kRowThreads,
          0,
          rows_kernel<kWidth>,
@@ -117,12 +135,12 @@ void passes(const AttentionBackward<Bf16>& a, const Maps& maps) {
 
 bool wgmma_attention(const AttentionBackward<Bf16>& a) {
   const AttentionShape& s = a.shape;
-  const bool ruled = (s.head_width == 64 || s.head_width == 128) && s.softcap == 0 &&
+  const bool ruled = s.head_width % 8 == 0 && s.head_width <= 128 && s.softcap == 0 &&
                      !s.log_length && s.lengths == nullptr && s.queries == s.keys &&
                      s.keys == s.key_rows && s.queries > 0 && s.batch > 0;
   // Tiles, rows and blocks are counted in 32 bits.
   const bool counted = s.batch * s.queries < Index{1} << 30 &&
-                       s.batch * s.heads * (s.queries / wgmma::kTile + 1) < Index{1} << 30;
+                       s.batch * s.heads * (s.queries + wgmma::kTile) < Index{1} << 31;
   if (!ruled || !counted || !device::runs_hopper_kernels()) return false;
   const auto fits = [&](const auto& rows) { return !rows || heads_pack(s, rows); };
   if (!heads_pack(s, a.q, a.k, a.v, a.o, a.dout) || !fits(a.dq) || !fits(a.dk) || !fits(a.dv)) {
@@ -133,9 +151,9 @@ bool wgmma_attention(const AttentionBackward<Bf16>& a) {
                                   std::pair{a.k, &maps.k},
                                   std::pair{a.v, &maps.v},
                                   std::pair{a.dout, &maps.dout}}) {
-    if (!tile_copy::describe(rows, s.queries, s.batch, *map)) return false;
+    if (!tile_copy::describe_heads(rows, s.head_width, s.queries, s.batch, *map)) return false;
   }
-  if (s.head_width == 64) {
+  if (s.head_width <= 64) {
     wgmma::passes<64>(a, maps);
   } else {
     wgmma::passes<128>(a, maps);

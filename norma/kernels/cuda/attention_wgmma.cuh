@@ -127,18 +127,14 @@ __device__ inline void release(unsigned barrier) {
   if (lane() == 0) tile_copy::arrive(barrier);
 }
 
-/// 64 rows of one head, kWidth wide.
+/// 64 rows of one head, with zeros up to kWidth.
 template <int kWidth>
 __device__ inline void copy_rows(
     unsigned to, const CUtensorMap* from, int head, int row, int b, unsigned barrier) {
 #pragma unroll
   for (int c = 0; c < kWidth / kSide; ++c) {
-    tile_copy::copy_box(to + static_cast<unsigned>(c * kSquareBytes),
-                        from,
-                        head * kWidth + c * kSide,
-                        row,
-                        b,
-                        barrier);
+    tile_copy::copy_head(
+        to + static_cast<unsigned>(c * kSquareBytes), from, c * kSide, head, row, b, barrier);
   }
 }
 /// A tile's own rows of both matrices; by one lane.
@@ -205,21 +201,23 @@ __device__ inline void add_product(float (&out)[kWidth / 2],
   for (int k = 0; k < kSide / 16; ++k) multiply_add<true>(out, left[k], turned_step(block, k));
 }
 
-/// Sets or adds the warpgroup's rows [0, count), each times the factor.
+/// Sets or adds the warpgroup's rows [0, count) of a head, each times the factor.
 template <int kWidth>
 __device__ inline void store_rows(Rows<Bf16> to,
                                   Index first,
                                   int count,
-                                  int column,
+                                  int head,
+                                  int width,
                                   Into into,
                                   float factor,
                                   const float (&values)[kWidth / 2]) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     if (row_of(r) >= count) continue;
-    Bf16* row = to.row(first + row_of(r)) + column;
+    Bf16* row = to.row(first + row_of(r)) + head * width;
 #pragma unroll
     for (int n = 0; n < kWidth / 8; ++n) {
+      if (8 * n >= width) break;
       const float both[2] = {factor * values[4 * n + 2 * r], factor * values[4 * n + 2 * r + 1]};
       put_pack(row + column_of(n), both, into);
     }

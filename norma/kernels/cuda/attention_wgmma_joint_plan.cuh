@@ -116,8 +116,8 @@ __device__ inline void joint_producer(const Maps& maps,
       tile_copy::arrive_expecting(full, JointPlan::kOwnBytes);
       for (int w = 0; w < 2; ++w) {
         const int key = at.tile() * kTile + w * kSide;
-        tile_copy::copy_box(plan.own_k(own.stage, w), &maps.k, h * kSide, key, b, full);
-        tile_copy::copy_box(plan.own_v(own.stage, w), &maps.v, h * kSide, key, b, full);
+        tile_copy::copy_head(plan.own_k(own.stage, w), &maps.k, 0, h, key, b, full);
+        tile_copy::copy_head(plan.own_v(own.stage, w), &maps.v, 0, h, key, b, full);
       }
     }
     __syncwarp();
@@ -148,8 +148,8 @@ __device__ inline void joint_producer(const Maps& maps,
         for (int w = 0; w < 2; ++w) {
           const auto below = static_cast<unsigned>(w * kSquareBytes);
           const int row = query + w * kSide;
-          tile_copy::copy_box(plan.q(place.stage) + below, &maps.q, h * kSide, row, b, full);
-          tile_copy::copy_box(plan.dout(place.stage) + below, &maps.dout, h * kSide, row, b, full);
+          tile_copy::copy_head(plan.q(place.stage) + below, &maps.q, 0, h, row, b, full);
+          tile_copy::copy_head(plan.dout(place.stage) + below, &maps.dout, 0, h, row, b, full);
         }
       } else {
         tile_copy::arrive(full);

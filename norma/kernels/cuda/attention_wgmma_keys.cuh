@@ -230,8 +230,9 @@ __device__ void keys_consumer(const AttentionBackward<Bf16>& a,
     }
     if constexpr (!kHeld) release(plan.own_empty());
     const Index row = static_cast<Index>(tile.b) * shape.key_rows + first;
-    if (a.dk) store_rows<kWidth>(a.dk, row, count, tile.kv * kWidth, a.dk_into, 1, dk);
-    if (a.dv) store_rows<kWidth>(a.dv, row, count, tile.kv * kWidth, a.dv_into, 1, dv);
+    const int width = static_cast<int>(shape.head_width);
+    if (a.dk) store_rows<kWidth>(a.dk, row, count, tile.kv, width, a.dk_into, 1, dk);
+    if (a.dv) store_rows<kWidth>(a.dv, row, count, tile.kv, width, a.dv_into, 1, dv);
   }
 }
 

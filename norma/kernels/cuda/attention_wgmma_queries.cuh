@@ -197,7 +197,8 @@ __device__ void queries_consumer(const AttentionBackward<Bf16>& a,
     }
     if (a.dq) {
       const Index row = static_cast<Index>(tile.b) * shape.queries + first;
-      store_rows<kWidth>(a.dq, row, count, tile.h * kWidth, a.dq_into, factor, dq);
+      const int width = static_cast<int>(shape.head_width);
+      store_rows<kWidth>(a.dq, row, count, tile.h, width, a.dq_into, factor, dq);
     }
   }
 }

@@ -121,7 +121,7 @@ class Plan {
   /// Where there is no matrix the map stays empty and must not be used.
   Plan& add(CUtensorMap& map, Rows<const Bf16> matrix, const tile_copy::Box& box = {}) {
     if (!matrix) return *this;
-    good_ = good_ && tile_copy::describe(matrix, matrix.rows, 1, map, box);
+    good_ = good_ && tile_copy::describe(matrix, map, box);
     return *this;
   }
   bool good() const { return good_; }

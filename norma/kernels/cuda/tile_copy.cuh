@@ -105,6 +105,26 @@ __device__ inline void copy_box(
       : "memory");
 }
 
+/// 64 columns of 64 rows of one head (describe_heads()); beyond its width come zeros.
+__device__ inline void copy_head(unsigned to,
+                                 const CUtensorMap* from,
+                                 int column,
+                                 int head,
+                                 int row,
+                                 int index,
+                                 unsigned barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %4, %5}], [%6];\n" ::"r"(to),
+      "l"(from),
+      "r"(column),
+      "r"(head),
+      "r"(row),
+      "r"(index),
+      "r"(barrier)
+      : "memory");
+}
+
 /// A span without a map: `bytes` and both addresses are multiples of 16.
 __device__ inline void copy_span(unsigned to, const void* from, unsigned bytes, unsigned barrier) {
   asm volatile(
@@ -194,10 +214,15 @@ struct Box {
   int rows = 64;
   int columns = 64;  // 64 or 32
 };
-/// A matrix for the engine: `count` matrices of `rows` rows follow each other. False where the
-/// driver is too old or the matrix not aligned to 16 bytes.
-inline bool describe(
-    Rows<const Bf16> all, Index rows, Index count, CUtensorMap& map, const Box& of = {}) {
+
+/// An array of bf16 for the engine, its closest dimension first. `strides` of the others, in
+/// elements. False where the driver is too old or something is not aligned to 16 bytes.
+template <int kDims>
+bool describe_array(const Bf16* data,
+                    const Index (&sizes)[kDims],
+                    const Index (&strides)[kDims - 1],
+                    const int (&box)[kDims],
+                    CUtensorMap& map) {
   using Encode = CUresult (*)(CUtensorMap*,
                               CUtensorMapDataType,
                               cuuint32_t,
@@ -218,28 +243,50 @@ inline bool describe(
     const bool there = code == cudaSuccess && answer == cudaDriverEntryPointSuccess;
     return there ? reinterpret_cast<Encode>(found) : nullptr;
   }();
-  const auto row_bytes = static_cast<cuuint64_t>(all.stride) * sizeof(Bf16);
-  const bool aligned = reinterpret_cast<std::uintptr_t>(all.data) % 16 == 0 && row_bytes % 16 == 0;
+  bool aligned = reinterpret_cast<std::uintptr_t>(data) % 16 == 0;
+  cuuint64_t size[kDims];
+  cuuint64_t bytes[kDims - 1];
+  cuuint32_t part[kDims];
+  cuuint32_t steps[kDims];
+  for (int i = 0; i < kDims; ++i) {
+    size[i] = static_cast<cuuint64_t>(sizes[i]);
+    part[i] = static_cast<cuuint32_t>(box[i]);
+    steps[i] = 1;
+    if (i == 0) continue;
+    bytes[i - 1] = static_cast<cuuint64_t>(strides[i - 1]) * sizeof(Bf16);
+    aligned = aligned && bytes[i - 1] % 16 == 0;
+  }
   if (kEncode == nullptr || !aligned) return false;
-  const cuuint32_t box[3] = {
-      static_cast<cuuint32_t>(of.columns), static_cast<cuuint32_t>(of.rows), 1};
-  constexpr cuuint32_t kSteps[3] = {1, 1, 1};
-  const cuuint64_t sizes[3] = {static_cast<cuuint64_t>(all.cols),
-                               static_cast<cuuint64_t>(rows),
-                               static_cast<cuuint64_t>(count)};
-  const cuuint64_t strides[2] = {row_bytes, row_bytes * sizes[1]};
   return kEncode(&map,
                  CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-                 3,
-                 const_cast<Bf16*>(all.data),
-                 sizes,
-                 strides,
-                 box,
-                 kSteps,
+                 kDims,
+                 const_cast<Bf16*>(data),
+                 size,
+                 bytes,
+                 part,
+                 steps,
                  CU_TENSOR_MAP_INTERLEAVE_NONE,
-                 of.columns == 64 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+                 box[0] == 64 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+/// For copy_box() and store_box(); false as describe_array().
+inline bool describe(Rows<const Bf16> all, CUtensorMap& map, const Box& of = {}) {
+  return describe_array<3>(all.data,
+                           {all.cols, all.rows, 1},
+                           {all.stride, all.stride * all.rows},
+                           {of.columns, of.rows, 1},
+                           map);
+}
+/// For copy_head(): `count` matrices of `rows` rows follow each other, whose columns are heads.
+inline bool describe_heads(
+    Rows<const Bf16> all, Index width, Index rows, Index count, CUtensorMap& map) {
+  return describe_array<4>(all.data,
+                           {width, all.cols / width, rows, count},
+                           {width, all.stride, all.stride * rows},
+                           {64, 1, 64, 1},
+                           map);
 }
 
 }  // namespace norma::kernels::tile_copy
