@@ -55,7 +55,8 @@ TestLeaf::TestLeaf(Shape shape, DType dtype, std::uint64_t stream, double spread
 
 TestLeaf::TestLeaf(OwnedTensor values)
     : value_memory_(std::move(values)),
-      grad_memory_(value_memory_.tensor.shape, value_memory_.tensor.dtype) {
+      grad_memory_(
+          value_memory_.tensor.shape, value_memory_.tensor.dtype, value_memory_.tensor.device) {
   value = value_memory_.tensor;
   grad = grad_memory_.tensor;
   fill(grad, 99);

@@ -7,8 +7,12 @@ namespace norma::kernels {
 
 namespace {
 
+/// Where a thread holds much of its rows, there are registers for fewer of them.
+template <class Team>
+inline constexpr int kForwardThreads = (Team::kPacks * Team::kRows > 3) ? 768 : 1024;
+
 template <class T, class Team>
-__global__ void __launch_bounds__(Team::kThreads, kRowBlocks<T, Team, 768>)
+__global__ void __launch_bounds__(Team::kThreads, kRowBlocks<T, Team, kForwardThreads<Team>>)
     forward_kernel(LayerNormForward<T> a, RowWalk walk) {
   using C = Math<T>;
   constexpr int N = Team::N;
@@ -129,7 +133,7 @@ __global__ void __launch_bounds__(Team::kThreads, 2) backward_kernel(LayerNormBa
         former[k].get(p, c, sum);
 #pragma unroll
         for (int i = 0; i < N; ++i) {
-          sum[i] += rstd[k] * ((d[i] * gain[i] - along[k]) - (v[i] - mean[k]) * bend[k]);
+          sum[i] = fma(rstd[k], across(d[i], gain[i], along[k], v[i] - mean[k], bend[k]), sum[i]);
         }
         if (rows.on[k]) put_row(a.dx.row(rows.row(k)) + at + c, sum, Into::set);
       }
@@ -145,7 +149,7 @@ void run(Cuda, const LayerNormForward<T>& a) {
   constexpr int N = kPack<T>;
   const bool fit =
       row_packs(a.x, N) && row_packs(a.y, N) && row_packs(a.gain, N) && row_packs(a.bias, N);
-  with_team<T, 4, 6>(a.group, fit, [&]<class Team>(std::type_identity<Team>) {
+  with_team<T, 4, 4>(a.group, fit, [&]<class Team>(std::type_identity<Team>) {
     const RowWalk walk = row_walk<Team>(a.x.rows, a.x.cols / a.group, a.group);
     launch("layer_norm", walk.grid, Team::kThreads, 0, forward_kernel<T, Team>, a, walk);
   });

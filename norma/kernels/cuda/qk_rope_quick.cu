@@ -13,8 +13,11 @@ namespace {
 
 constexpr int N = kPack<Bf16>;
 constexpr int kThreads = 256;
-constexpr int kForwardRows = 4;   // of a thread at once, where there are so many sequences
-constexpr int kBackwardRows = 2;  // sums and gradients fill the registers
+// Rows of a thread at once. Of more rows more bytes would be on their way, but of fewer threads.
+constexpr int kForwardRows = 2;
+constexpr int kBackwardRows = 2;
+constexpr int kForwardBlocks = 3;  // to a multiprocessor
+constexpr int kBackwardBlocks = 2;
 
 template <int kSpan>
 using Team = RowTeam<kSpan, 1, N, kThreads>;
@@ -63,7 +66,7 @@ struct HeldEight {
 };
 
 template <bool kHalf, int kSpan, int K>
-__global__ void __launch_bounds__(kThreads, 2)
+__global__ void __launch_bounds__(kThreads, kForwardBlocks)
     forward_kernel(QkRopeForward<Bf16> a, RowSets sets, RowWalk walk) {
   const Index pairs = a.factors.pairs;
   const PairPlaces<kHalf> places{pairs};
@@ -122,11 +125,12 @@ __global__ void __launch_bounds__(kThreads, 2)
 }
 
 template <bool kHalf, int kSpan>
-__global__ void __launch_bounds__(kThreads, 2) backward_kernel(QkRopeBackward<Bf16> a,
-                                                               RowSets sets,
-                                                               RowWalk walk,
-                                                               SumsOf<float> firsts,
-                                                               SumsOf<float> seconds) {
+__global__ void __launch_bounds__(kThreads, kBackwardBlocks)
+    backward_kernel(QkRopeBackward<Bf16> a,
+                    RowSets sets,
+                    RowWalk walk,
+                    SumsOf<float> firsts,
+                    SumsOf<float> seconds) {
   constexpr int K = kBackwardRows;
   const Index pairs = a.factors.pairs;
   const PairPlaces<kHalf> places{pairs};
@@ -237,8 +241,6 @@ bool run_quick(const QkRopeForward<Bf16>& a) {
   with_span(a.factors, [&](auto half, auto span) {
     if (sequences >= kForwardRows) {
       with_rows(half, span, std::integral_constant<int, kForwardRows>{});
-    } else if (sequences > 1) {
-      with_rows(half, span, std::integral_constant<int, 2>{});
     } else {
       with_rows(half, span, std::integral_constant<int, 1>{});
     }

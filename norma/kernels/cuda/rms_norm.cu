@@ -111,7 +111,9 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
         dy[k].get(p, c, d);
         former[k].get(p, c, sum);
 #pragma unroll
-        for (int i = 0; i < N; ++i) sum[i] += rstd[k] * (d[i] * gain[i] - v[i] * sums[k]);
+        for (int i = 0; i < N; ++i) {
+          sum[i] = fma(rstd[k], across(d[i], gain[i], C{0}, v[i], sums[k]), sum[i]);
+        }
         if (rows.on[k]) put_row(a.dx.row(rows.row(k)) + at + c, sum, Into::set);
       }
     });
