@@ -2,7 +2,6 @@
 // and the same bits whatever lies where it writes.
 #include <cmath>
 #include <cstring>
-#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -25,18 +24,99 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << c.batch << "x" << c.tokens << "x" << c.heads << (c.causal ? " causal" : " full");
 }
 
-OwnedTensor sent(const Tensor& from) {
-  OwnedTensor there(from.shape, from.dtype, kGpu);
-  copy(from, there.tensor);
-  return there;
-}
+/// An attention of random numbers as a layer has it: q, k and v are columns of one matrix, which
+/// has eight more behind them.
+class Attention {
+ public:
+  static constexpr Index kBehind = 8;
+  const AttentionShape shape;
 
-/// q, k and v as a layer has them: columns of one matrix, which has eight more behind them.
-constexpr Index kBehind = 8;
-Rows<Bf16> part(const OwnedTensor& all, Index i) {
-  const Index width = (all.tensor.shape.cols() - kBehind) / 3;
-  return {
-      all.tensor.as<Bf16>() + i * width, all.tensor.shape.rows(), width, all.tensor.shape.cols()};
+  explicit Attention(const AttentionShape& of)
+      : shape(of),
+        qkv_(test::copy_of(test::normals(all_columns(), DType::bf16, 1).tensor, kGpu)),
+        dout_(test::copy_of(test::normals({rows(), width(0)}, DType::bf16, 2).tensor, kGpu)),
+        factors_({shape.heads}, DType::f32, kGpu),
+        o_({rows(), width(0)}, DType::bf16, kGpu),
+        lse_({shape.batch, shape.heads, shape.queries}, DType::f32, kGpu) {
+    const OwnedTensor factors({shape.heads}, DType::f32);
+    for (Index h = 0; h < shape.heads; ++h) {
+      set_value(factors.tensor, 0, h, 0.1 + 0.02 * static_cast<double>(h % 4));
+    }
+    copy(factors.tensor, factors_.tensor);
+    if constexpr (device::kBuiltWithCuda) {
+      run(Cuda{},
+          AttentionForward<Bf16>{.shape = shape,
+                                 .q = part(qkv_, 0),
+                                 .k = part(qkv_, 1),
+                                 .v = part(qkv_, 2),
+                                 .head_factor = factors_.tensor.as<float>(),
+                                 .o = whole(o_),
+                                 .lse = lse_.tensor.as<float>(),
+                                 .scratch = nullptr});
+    }
+  }
+
+  Index rows() const { return shape.batch * shape.queries; }
+  /// Of q, k, v and what is behind them: how wide, and where they begin.
+  Index width(Index i) const {
+    return i == 3 ? kBehind : (i == 0 ? shape.heads : shape.kv_heads) * shape.head_width;
+  }
+  Index begin(Index i) const { return i == 0 ? 0 : begin(i - 1) + width(i - 1); }
+  Shape all_columns() const { return {rows(), begin(3) + kBehind}; }
+
+  /// dq, dk and dv, in a matrix like that of q, k and v that held this number before.
+  OwnedTensor gradient(const OwnedTensor& scratch, bool joint, double before) const {
+    const OwnedTensor to(all_columns(), DType::bf16, kGpu);
+    fill(to.tensor, before);
+    if constexpr (device::kBuiltWithCuda) {
+      run(Cuda{},
+          AttentionBackward<Bf16>{.shape = shape,
+                                  .q = part(qkv_, 0),
+                                  .k = part(qkv_, 1),
+                                  .v = part(qkv_, 2),
+                                  .head_factor = factors_.tensor.as<float>(),
+                                  .o = whole(o_),
+                                  .lse = lse_.tensor.as<float>(),
+                                  .dout = whole(dout_),
+                                  .dq = part(to, 0),
+                                  .dq_into = Into::set,
+                                  .dk = part(to, 1),
+                                  .dk_into = Into::set,
+                                  .dv = part(to, 2),
+                                  .dv_into = Into::set,
+                                  .dhead_factor = nullptr,
+                                  .scratch = scratch.tensor.as<float>(),
+                                  .joint = joint});
+    }
+    return host_copy(to.tensor);
+  }
+
+ private:
+  Rows<Bf16> part(const OwnedTensor& all, Index i) const {
+    const Index stride = all.tensor.shape.cols();
+    return {all.tensor.as<Bf16>() + begin(i), rows(), width(i), stride};
+  }
+  Rows<Bf16> whole(const OwnedTensor& of) const {
+    return {of.tensor.as<Bf16>(), rows(), width(0), width(0)};
+  }
+
+  OwnedTensor qkv_, dout_, factors_, o_, lse_;
+};
+
+AttentionShape plain_shape(
+    Index batch, Index tokens, Index heads, Index kv_heads, Index width, bool causal) {
+  return {.batch = batch,
+          .queries = tokens,
+          .keys = tokens,
+          .key_rows = tokens,
+          .heads = heads,
+          .kv_heads = kv_heads,
+          .head_width = width,
+          .causal = causal,
+          .log_length = false,
+          .softcap = 0,
+          .lengths = nullptr,
+          .uniform_factor = 0};
 }
 
 class GpuAttention : public testing::TestWithParam<Case> {
@@ -49,73 +129,12 @@ class GpuAttention : public testing::TestWithParam<Case> {
 
 TEST_P(GpuAttention, OneKernelMakesTheGradientOfTwo) {
   const Case& c = GetParam();
-  const Index rows = c.batch * c.tokens;
-  const Index width = c.heads * kJointWidth;
-  const AttentionShape shape{.batch = c.batch,
-                             .queries = c.tokens,
-                             .keys = c.tokens,
-                             .key_rows = c.tokens,
-                             .heads = c.heads,
-                             .kv_heads = c.heads,
-                             .head_width = kJointWidth,
-                             .causal = c.causal,
-                             .log_length = false,
-                             .softcap = 0,
-                             .lengths = nullptr,
-                             .uniform_factor = 0};
-  ASSERT_TRUE(fits_joint_gradient(shape));
-  const OwnedTensor factors({c.heads}, DType::f32);
-  for (Index h = 0; h < c.heads; ++h) {
-    set_value(factors.tensor, 0, h, 0.1 + 0.02 * static_cast<double>(h % 4));
-  }
-  const Shape all_columns{rows, 3 * width + kBehind};
-  const OwnedTensor factor = sent(factors.tensor);
-  const OwnedTensor qkv = sent(test::normals(all_columns, DType::bf16, 1).tensor);
-  const OwnedTensor dout = sent(test::normals({rows, width}, DType::bf16, 2).tensor);
-  const OwnedTensor o({rows, width}, DType::bf16, kGpu);
-  const OwnedTensor lse({c.batch, c.heads, c.tokens}, DType::f32, kGpu);
-  const AttentionScratch at = scratch_on_gpu(shape, true);
+  const Attention attention(
+      plain_shape(c.batch, c.tokens, c.heads, c.heads, kJointWidth, c.causal));
+  ASSERT_TRUE(fits_joint_gradient(attention.shape));
+  const AttentionScratch at = scratch_on_gpu(attention.shape, true);
   const OwnedTensor scratch({at.all}, DType::f32, kGpu);
-  const Rows<Bf16> q = part(qkv, 0);
-  const Rows<Bf16> k = part(qkv, 1);
-  const Rows<Bf16> v = part(qkv, 2);
-  const Rows<Bf16> o_rows{o.tensor.as<Bf16>(), rows, width, width};
-  if constexpr (device::kBuiltWithCuda) {
-    run(Cuda{},
-        AttentionForward<Bf16>{.shape = shape,
-                               .q = q,
-                               .k = k,
-                               .v = v,
-                               .head_factor = factor.tensor.as<float>(),
-                               .o = o_rows,
-                               .lse = lse.tensor.as<float>(),
-                               .scratch = nullptr});
-  }
-  const auto gradient = [&](bool joint) {
-    const OwnedTensor to(all_columns, DType::bf16, kGpu);
-    fill(to.tensor, 0.5);
-    if constexpr (device::kBuiltWithCuda) {
-      run(Cuda{},
-          AttentionBackward<Bf16>{.shape = shape,
-                                  .q = q,
-                                  .k = k,
-                                  .v = v,
-                                  .head_factor = factor.tensor.as<float>(),
-                                  .o = o_rows,
-                                  .lse = lse.tensor.as<float>(),
-                                  .dout = {dout.tensor.as<Bf16>(), rows, width, width},
-                                  .dq = part(to, 0),
-                                  .dq_into = Into::set,
-                                  .dk = part(to, 1),
-                                  .dk_into = Into::set,
-                                  .dv = part(to, 2),
-                                  .dv_into = Into::set,
-                                  .dhead_factor = nullptr,
-                                  .scratch = scratch.tensor.as<float>(),
-                                  .joint = joint});
-    }
-    return host_copy(to.tensor);
-  };
+  const auto gradient = [&](bool joint) { return attention.gradient(scratch, joint, 0.5); };
   const OwnedTensor whole = gradient(true);
   const OwnedTensor again = gradient(true);
   EXPECT_EQ(std::memcmp(whole.tensor.data, again.tensor.data, whole.tensor.bytes()), 0);
@@ -133,8 +152,9 @@ TEST_P(GpuAttention, OneKernelMakesTheGradientOfTwo) {
   for (Index i = 0; i < 4; ++i) {  // dq, dk, dv, and the columns behind them
     double gap = 0;
     double all = 0;
-    for (Index r = 0; r < rows; ++r) {
-      for (Index col = i * width; col < (i < 3 ? (i + 1) * width : all_columns.cols()); ++col) {
+    const Index begin = attention.begin(i);
+    for (Index r = 0; r < attention.rows(); ++r) {
+      for (Index col = begin; col < begin + attention.width(i); ++col) {
         const double wanted = value_at(two.tensor, r, col);
         gap += std::pow(value_at(whole.tensor, r, col) - wanted, 2);
         all += std::pow(wanted, 2);
@@ -174,79 +194,21 @@ class GpuAttentionWidths : public testing::TestWithParam<WidthCase> {
   void SetUp() override { NORMA_NEEDS_GPU(); }
 };
 
-TEST_P(GpuAttentionWidths, GradientDoesNotDependOnWhatLaysThere) {
+TEST_P(GpuAttentionWidths, GradientDoesNotDependOnWhatLiesThere) {
   const WidthCase& c = GetParam();
-  constexpr Index kBatch = 3;
-  const Index rows = kBatch * c.tokens;
-  const Index width = c.heads * c.width;
-  const Index kv_width = c.kv_heads * c.width;
-  const AttentionShape shape{.batch = kBatch,
-                             .queries = c.tokens,
-                             .keys = c.tokens,
-                             .key_rows = c.tokens,
-                             .heads = c.heads,
-                             .kv_heads = c.kv_heads,
-                             .head_width = c.width,
-                             .causal = c.causal,
-                             .log_length = false,
-                             .softcap = 0,
-                             .lengths = nullptr,
-                             .uniform_factor = 0};
-  const OwnedTensor factor({c.heads}, DType::f32, kGpu);
-  fill(factor.tensor, 0.2);
-  const OwnedTensor q = sent(test::normals({rows, width}, DType::bf16, 1).tensor);
-  const OwnedTensor k = sent(test::normals({rows, kv_width}, DType::bf16, 2).tensor);
-  const OwnedTensor v = sent(test::normals({rows, kv_width}, DType::bf16, 3).tensor);
-  const OwnedTensor dout = sent(test::normals({rows, width}, DType::bf16, 4).tensor);
-  const OwnedTensor o({rows, width}, DType::bf16, kGpu);
-  const OwnedTensor lse({kBatch, c.heads, c.tokens}, DType::f32, kGpu);
-  const auto whole = [](const OwnedTensor& of) {
-    const Shape& s = of.tensor.shape;
-    return Rows<Bf16>{of.tensor.as<Bf16>(), s.rows(), s.cols(), s.cols()};
+  const Attention attention(plain_shape(3, c.tokens, c.heads, c.kv_heads, c.width, c.causal));
+  const auto gradient = [&](double scratch_before, double before) {
+    const OwnedTensor scratch({scratch_on_gpu(attention.shape, false).all}, DType::f32, kGpu);
+    fill(scratch.tensor, scratch_before);
+    return attention.gradient(scratch, false, before);
   };
-  if constexpr (device::kBuiltWithCuda) {
-    run(Cuda{},
-        AttentionForward<Bf16>{.shape = shape,
-                               .q = whole(q),
-                               .k = whole(k),
-                               .v = whole(v),
-                               .head_factor = factor.tensor.as<float>(),
-                               .o = whole(o),
-                               .lse = lse.tensor.as<float>(),
-                               .scratch = nullptr});
-  }
-  std::vector<OwnedTensor> made[2];
-  for (int i = 0; i < 2; ++i) {
-    const OwnedTensor scratch({scratch_on_gpu(shape, false).all}, DType::f32, kGpu);
-    fill(scratch.tensor, i == 0 ? std::nan("") : -3.0);
-    OwnedTensor dq({rows, width}, DType::bf16, kGpu);
-    OwnedTensor dk({rows, kv_width}, DType::bf16, kGpu);
-    OwnedTensor dv({rows, kv_width}, DType::bf16, kGpu);
-    for (const OwnedTensor* to : {&dq, &dk, &dv}) fill(to->tensor, i == 0 ? std::nan("") : 7.0);
-    if constexpr (device::kBuiltWithCuda) {
-      run(Cuda{},
-          AttentionBackward<Bf16>{.shape = shape,
-                                  .q = whole(q),
-                                  .k = whole(k),
-                                  .v = whole(v),
-                                  .head_factor = factor.tensor.as<float>(),
-                                  .o = whole(o),
-                                  .lse = lse.tensor.as<float>(),
-                                  .dout = whole(dout),
-                                  .dq = whole(dq),
-                                  .dq_into = Into::set,
-                                  .dk = whole(dk),
-                                  .dk_into = Into::set,
-                                  .dv = whole(dv),
-                                  .dv_into = Into::set,
-                                  .dhead_factor = nullptr,
-                                  .scratch = scratch.tensor.as<float>(),
-                                  .joint = false});
-    }
-    for (const OwnedTensor* to : {&dq, &dk, &dv}) made[i].push_back(host_copy(to->tensor));
-  }
-  for (std::size_t i = 0; i < 3; ++i) {
-    EXPECT_TRUE(test::same_bits(made[1][i].tensor, made[0][i].tensor)) << "part " << i;
+  const OwnedTensor one = gradient(std::nan(""), std::nan(""));
+  const OwnedTensor other = gradient(-3, 7);
+  for (Index i = 0; i < 3; ++i) {
+    const Index begin = attention.begin(i);
+    EXPECT_TRUE(test::same_bits(other.tensor.columns(begin, attention.width(i)),
+                                one.tensor.columns(begin, attention.width(i))))
+        << "part " << i;
   }
 }
 INSTANTIATE_TEST_SUITE_P(Shapes,

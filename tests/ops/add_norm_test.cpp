@@ -209,19 +209,16 @@ TEST(AddNorm, SaysWhatItWanted) {
 TEST(GpuAddNorm, HasTheBitsOfAnAdditionAndANorm) {
   NORMA_NEEDS_GPU();
   constexpr Device kGpu{DeviceKind::cuda};
-  const auto sent = [&](const OwnedTensor& from) {
-    OwnedTensor there(from.tensor.shape, from.tensor.dtype, kGpu);
-    copy(from.tensor, there.tensor);
-    return there;
+  const auto drawn = [&](const Shape& shape, DType dtype, std::uint64_t stream) {
+    return copy_of(normals(shape, dtype, stream).tensor, kGpu);
   };
   for (const AddNormKind kind : {AddNormKind::rms, AddNormKind::layer}) {
     for (const Index width : {Index{16}, Index{768}}) {
       const Shape shape{5000, width};
-      TestLeaf x(sent(normals(shape, DType::bf16, 21)));
-      TestLeaf b(sent(normals(shape, DType::bf16, 22)));
-      TestLeaf gain(sent(normals({width}, DType::f32, 23)));
-      const OwnedTensor seeds[2] = {sent(normals(shape, DType::bf16, 24)),
-                                    sent(normals(shape, DType::bf16, 25))};
+      TestLeaf x(drawn(shape, DType::bf16, 21));
+      TestLeaf b(drawn(shape, DType::bf16, 22));
+      TestLeaf gain(drawn({width}, DType::f32, 23));
+      const OwnedTensor seeds[2] = {drawn(shape, DType::bf16, 24), drawn(shape, DType::bf16, 25)};
       const auto made = [&](bool joined) {
         Tape tape(kGpu);
         for (TestLeaf* leaf : {&x, &b, &gain}) leaf->fresh = true;

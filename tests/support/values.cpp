@@ -30,7 +30,11 @@ OwnedTensor numbers(Shape shape, DType dtype, std::initializer_list<double> valu
   return owned;
 }
 
-OwnedTensor copy_of(const Tensor& from) { return converted(from, from.dtype); }
+OwnedTensor copy_of(const Tensor& from, Device device) {
+  OwnedTensor owned(from.shape, from.dtype, device);
+  convert(from, owned.tensor);
+  return owned;
+}
 
 OwnedTensor converted(const Tensor& from, DType dtype) {
   OwnedTensor owned(from.shape, dtype);

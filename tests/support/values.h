@@ -22,7 +22,7 @@ void fill_normal(const Tensor& to, std::uint64_t stream, double spread = 1);
 OwnedTensor normals(Shape shape, DType dtype, std::uint64_t stream, double spread = 1);
 /// The numbers in order, row by row.
 OwnedTensor numbers(Shape shape, DType dtype, std::initializer_list<double> values);
-OwnedTensor copy_of(const Tensor& from);
+OwnedTensor copy_of(const Tensor& from, Device device = {});
 /// The same numbers in another type.
 OwnedTensor converted(const Tensor& from, DType dtype);
 /// A tensor whose rows lie `padding` elements further apart than they are wide.

@@ -186,8 +186,8 @@ __global__ void __launch_bounds__(Team::kThreads, 2) backward_kernel(AddNormBack
         dsum[k].get_or_zero(p, c, more);
 #pragma unroll
         for (int i = 0; i < N; ++i) {
-          const C inner = across(d[i], gain[i], along[k], v[k][i] - mean[k], bend[k]);
-          v[k][i] = fma(rstd[k], inner, more[i]);
+          v[k][i] = plus_norm_gradient(
+              more[i], rstd[k], d[i], gain[i], along[k], v[k][i] - mean[k], bend[k]);
         }
       }
       if (a.dx) {  // before db, which may be the same rows, to be added to

@@ -1,5 +1,5 @@
-// Attention's gradient in bf16 on Hopper's tensor cores: heads 64 or 128 wide, causal or full, any
-// head factors; no softcap, no padding, as many keys as queries.
+// Attention's gradient in bf16 on Hopper's tensor cores: heads of up to 128 in eights, causal or
+// full, any head factors; no softcap, no padding, as many keys as queries.
 #pragma once
 
 #include "norma/kernels/attention.h"

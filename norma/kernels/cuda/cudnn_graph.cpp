@@ -163,6 +163,7 @@ void Graph::reduce(cudnnReduceTensorOp_t operation, Tensor x, Tensor y) {
   parts_.push_back(std::move(rule));
   add_operation(std::move(made));
 }
+
 namespace {
 
 /// Whether an engine's bits are the same in every call.

@@ -133,7 +133,8 @@ __global__ void __launch_bounds__(Team::kThreads, 2) backward_kernel(LayerNormBa
         former[k].get(p, c, sum);
 #pragma unroll
         for (int i = 0; i < N; ++i) {
-          sum[i] = fma(rstd[k], across(d[i], gain[i], along[k], v[i] - mean[k], bend[k]), sum[i]);
+          sum[i] =
+              plus_norm_gradient(sum[i], rstd[k], d[i], gain[i], along[k], v[i] - mean[k], bend[k]);
         }
         if (rows.on[k]) put_row(a.dx.row(rows.row(k)) + at + c, sum, Into::set);
       }

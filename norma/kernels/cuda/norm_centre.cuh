@@ -79,12 +79,14 @@ __device__ inline void spread(Team& team, Held<Team, T> (&x)[kRows], Spread<C> (
   }
 }
 
-/// dy·gain less its part along what the norm takes out, the mean and x̂: times rstd the gradient of
-/// a norm. What is rounded is not left to the compiler: a norm by itself and one behind an addition
-/// (add_norm.cu) give the same bits, and so do blocks that are made again.
+/// What a row held before, and the gradient of its norm: rstd times dy·gain less its parts along
+/// what the norm takes out, the mean and x̂. What is rounded is not left to the compiler: a norm by
+/// itself and one behind an addition (add_norm.cu) give the same bits, and so do blocks that are
+/// made again.
 template <class C>
-__device__ inline C across(C dy, C gain, C along_ones, C off_mean, C bend) {
-  return fma(-off_mean, bend, fma(dy, gain, -along_ones));
+__device__ inline C plus_norm_gradient(
+    C former, C rstd, C dy, C gain, C along_ones, C off_mean, C bend) {
+  return fma(rstd, fma(-off_mean, bend, fma(dy, gain, -along_ones)), former);
 }
 
 /// Stores the mean in two numbers of type P.

@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
         former[k].get(p, c, sum);
 #pragma unroll
         for (int i = 0; i < N; ++i) {
-          sum[i] = fma(rstd[k], across(d[i], gain[i], C{0}, v[i], sums[k]), sum[i]);
+          sum[i] = plus_norm_gradient(sum[i], rstd[k], d[i], gain[i], C{0}, v[i], sums[k]);
         }
         if (rows.on[k]) put_row(a.dx.row(rows.row(k)) + at + c, sum, Into::set);
       }
