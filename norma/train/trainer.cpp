@@ -154,15 +154,15 @@ StepReport Trainer::step(bool measure_angles) {
     accumulate();
     clipper_->clip(params_);
   });
+  report.lr = lr_at(recipe_.schedule, recipe_.optim.lr, step_, recipe_.train.steps);
+  optimizer_->prepare({.lr = report.lr});  // here a GPU is at work and needs no host
   report.loss = loss();
   if (!std::isfinite(report.loss)) explain_divergence("loss");
   const ClipResult clip = clipper_->result();
   report.grad_norm = clip.norm;
   report.clipped = clip.clipped > 0;
   if (!std::isfinite(clip.norm)) explain_divergence("gradient");
-  report.lr = lr_at(recipe_.schedule, recipe_.optim.lr, step_, recipe_.train.steps);
   if (measure_angles) angles_.before(params_);
-  optimizer_->prepare({.lr = report.lr});
   queue(update_, [&] { optimizer_->apply(params_, clipper_->grad_scale()); });
   warm_ = true;
   require_finite_weights();

@@ -54,7 +54,8 @@ class Trainer {
 
   /// One optimizer step over train.batch sequences, in micro-batches. Throws DivergedError, with
   /// the weights as they were before the step, when the loss or the gradient is not finite; and
-  /// with the weights as they are when the step itself made one that is not.
+  /// with the weights as they are when the step itself made one that is not. The trainer cannot go
+  /// on then: its optimizer has counted the step.
   StepReport step(bool measure_angles = false);
   /// Over the validation split, or over train.eval_tokens of it; nothing where a stop signal came.
   std::optional<Evaluation> evaluate();

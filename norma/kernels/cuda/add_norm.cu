@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(Team::kThreads, kRowBlocks<T, Team, 768>)
         squares(team, b, branch_rstd);
 #pragma unroll
         for (int k = 0; k < kRows; ++k) {
-          branch_rstd[k] = inverse_root(branch_rstd[k] * weight + static_cast<C>(a.branch.eps));
+          branch_rstd[k] = rms_rstd(branch_rstd[k], weight, a.branch.eps);
           if (rows.on[k] && team.first()) write(a.branch.rstd[rows.row(k)], branch_rstd[k]);
         }
       }
@@ -64,25 +64,26 @@ __global__ void __launch_bounds__(Team::kThreads, kRowBlocks<T, Team, 768>)
       for (int k = 0; k < kRows; ++k) sum[k] = {team, a.sum.row(rows.row(k))};
     }
     if (kBranch && !a.y) return;
-    Spread<C> s[kRows] = {};
-    if (a.mean != nullptr) {
-      spread(team, sum, s);
-    } else {
-      C whole[kRows];
-      squares(team, sum, whole);
-#pragma unroll
-      for (int k = 0; k < kRows; ++k) s[k].variance = whole[k] * weight;
-    }
-    C mean[kRows];
+    C mean[kRows] = {};
     C rstd[kRows];
+    if (a.mean != nullptr) {
+      Spread<C> s[kRows];
+      spread(team, sum, s);
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) {
+        const Index r = rows.row(k);
+        mean[k] = s[k].mean + s[k].shift;
+        rstd[k] = inverse_root(s[k].variance + static_cast<C>(a.eps));
+        if (rows.on[k] && team.first()) write_mean(s[k], a.mean[r], a.shift[r]);
+      }
+    } else {
+      squares(team, sum, rstd);
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) rstd[k] = rms_rstd(rstd[k], weight, a.eps);
+    }
 #pragma unroll
     for (int k = 0; k < kRows; ++k) {
-      const Index r = rows.row(k);
-      mean[k] = s[k].mean + s[k].shift;
-      rstd[k] = inverse_root(s[k].variance + static_cast<C>(a.eps));
-      if (!rows.on[k] || !team.first()) continue;
-      if (a.mean != nullptr) write_mean(s[k], a.mean[r], a.shift[r]);
-      write(a.rstd[r], rstd[k]);
+      if (rows.on[k] && team.first()) write(a.rstd[rows.row(k)], rstd[k]);
     }
     team.each([&](int p, int c) {
       C gain[N];
@@ -94,7 +95,7 @@ __global__ void __launch_bounds__(Team::kThreads, kRowBlocks<T, Team, 768>)
         C v[N];
         sum[k].get(p, c, v);
 #pragma unroll
-        for (int i = 0; i < N; ++i) v[i] = (v[i] - mean[k]) * rstd[k] * gain[i] + bias[i];
+        for (int i = 0; i < N; ++i) v[i] = normed(v[i], mean[k], rstd[k], gain[i], bias[i]);
         if (rows.on[k]) put_row(a.y.row(rows.row(k)) + c, v, Into::set);
       }
     });
@@ -154,12 +155,11 @@ __global__ void __launch_bounds__(Team::kThreads, 2) backward_kernel(AddNormBack
         over_rows.add(1, p, c, d);
 #pragma unroll
         for (int i = 0; i < N; ++i) {
-          sums[k][0] += d[i] * gain[i];
+          sums[k][0] = fma(d[i], gain[i], sums[k][0]);
           d[i] *= v[i] - mean[k];
-          sums[k][1] += d[i] * gain[i];
-          d[i] *= rstd[k];
+          sums[k][1] = fma(d[i], gain[i], sums[k][1]);
         }
-        over_rows.add(0, p, c, d);
+        over_rows.add_products(0, p, c, d, rstd[k]);
       }
     });
     if (!a.dx && !a.db) return;

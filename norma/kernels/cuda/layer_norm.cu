@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(Team::kThreads, kRowBlocks<T, Team, kForwardTh
         C v[N];
         x[k].get(p, c, v);
 #pragma unroll
-        for (int i = 0; i < N; ++i) v[i] = (v[i] - mean[k]) * rstd[k] * gain[i] + bias[i];
+        for (int i = 0; i < N; ++i) v[i] = normed(v[i], mean[k], rstd[k], gain[i], bias[i]);
         if (rows.on[k]) put_row(a.y.row(rows.row(k)) + at + c, v, Into::set);
       }
     });
@@ -101,12 +101,11 @@ __global__ void __launch_bounds__(Team::kThreads, 2) backward_kernel(LayerNormBa
         over_rows.add(1, p, c, d);
 #pragma unroll
         for (int i = 0; i < N; ++i) {
-          sums[k][0] += d[i] * gain[i];
+          sums[k][0] = fma(d[i], gain[i], sums[k][0]);
           d[i] *= v[i] - mean[k];
-          sums[k][1] += d[i] * gain[i];
-          d[i] *= rstd[k];
+          sums[k][1] = fma(d[i], gain[i], sums[k][1]);
         }
-        over_rows.add(0, p, c, d);
+        over_rows.add_products(0, p, c, d, rstd[k]);
       }
     });
     if (!a.dx) return;

@@ -1,8 +1,11 @@
 // What norms need to know of a row that a team holds: the sum of its squares; or the mean and the
 // spread, in two passes, the mean first, then the squares of what is left, so that an offset common
-// to all entries costs no digits.
+// to all entries costs no digits. And what norms make of it, here and in the gradient. What is
+// rounded is written down rather than left to the compiler: a norm by itself and one behind an
+// addition (add_norm.cu) give the same bits, and so do blocks that are made again.
 #pragma once
 
+#include "norma/kernels/cuda/norm_gain.cuh"
 #include "norma/kernels/cuda/row_held.cuh"
 
 namespace norma::kernels {
@@ -26,7 +29,7 @@ __device__ inline void squares(Team& team, Held<Team, T> (&x)[kRows], C (&of)[kR
       C v[N];
       x[k].get(p, c, v);
 #pragma unroll
-      for (int i = 0; i < N; ++i) of[k] += v[i] * v[i];
+      for (int i = 0; i < N; ++i) of[k] = fma(v[i], v[i], of[k]);
     }
   });
   team.sum(of);
@@ -65,7 +68,7 @@ __device__ inline void spread(Team& team, Held<Team, T> (&x)[kRows], Spread<C> (
       for (int i = 0; i < N; ++i) {
         const C d = v[i] - of[k].mean;
         left[k][0] += d;
-        left[k][1] += d * d;
+        left[k][1] = fma(d, d, left[k][1]);
       }
     }
   });
@@ -74,15 +77,25 @@ __device__ inline void spread(Team& team, Held<Team, T> (&x)[kRows], Spread<C> (
   for (int k = 0; k < kRows; ++k) {
     const C shift = left[k][0] * weight;  // of a constant row: what makes the mean its value
     of[k].shift = shift;
-    of[k].variance = fmax(left[k][1] * weight - shift * shift, C{0});
+    of[k].variance = fmax(fma(-shift, shift, left[k][1] * weight), C{0});
     x[k].look_again();
   }
 }
 
+/// 1/√(Σ x² · weight + eps), weight the inverse of the row's width.
+template <class C>
+__device__ inline C rms_rstd(C squares, C weight, double eps) {
+  return inverse_root(fma(squares, weight, static_cast<C>(eps)));
+}
+
+/// An element of the norm. Mean and bias of RMS norms are 0.
+template <class C>
+__device__ inline C normed(C x, C mean, C rstd, C gain, C bias) {
+  return fma((x - mean) * rstd, gain, bias);
+}
+
 /// What a row held before, and the gradient of its norm: rstd times dy·gain less its parts along
-/// what the norm takes out, the mean and x̂. What is rounded is not left to the compiler: a norm by
-/// itself and one behind an addition (add_norm.cu) give the same bits, and so do blocks that are
-/// made again.
+/// what the norm takes out, the mean and x̂.
 template <class C>
 __device__ inline C plus_norm_gradient(
     C former, C rstd, C dy, C gain, C along_ones, C off_mean, C bend) {

@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(Team::kThreads, kRowBlocks<T, Team, 1024>)
     squares(team, x, rstd);
 #pragma unroll
     for (int k = 0; k < kRows; ++k) {
-      rstd[k] = inverse_root(rstd[k] * weight + static_cast<C>(a.eps));
+      rstd[k] = rms_rstd(rstd[k], weight, a.eps);
       if (rows.on[k] && team.first()) write(a.rstd[rows.row(k) * walk.groups + g], rstd[k]);
     }
     team.each([&](int p, int c) {
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(Team::kThreads, kRowBlocks<T, Team, 1024>)
         C v[N];
         x[k].get(p, c, v);
 #pragma unroll
-        for (int i = 0; i < N; ++i) v[i] = v[i] * rstd[k] * gain[i];
+        for (int i = 0; i < N; ++i) v[i] = normed(v[i], C{0}, rstd[k], gain[i], C{0});
         if (rows.on[k]) put_row(a.y.row(rows.row(k)) + at + c, v, Into::set);
       }
     });
@@ -84,10 +84,9 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
 #pragma unroll
         for (int i = 0; i < N; ++i) {
           d[i] *= v[i];
-          sums[k] += d[i] * gain[i];
-          d[i] *= rstd[k];
+          sums[k] = fma(d[i], gain[i], sums[k]);
         }
-        dgain.add(0, p, c, d);
+        dgain.add_products(0, p, c, d, rstd[k]);
       }
     });
     if (!a.dx) return;

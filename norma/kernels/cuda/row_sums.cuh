@@ -40,12 +40,16 @@ struct ColumnSums {
   }
 
   __device__ void add(int k, int p, int c, const C (&values)[Team::N]) {
+    add_products(k, p, c, values, C{1});
+  }
+  /// Adds values·factor, rounded once.
+  __device__ void add_products(int k, int p, int c, const C (&values)[Team::N], C factor) {
     if constexpr (Team::kPacks > 0) {
 #pragma unroll
-      for (int i = 0; i < Team::N; ++i) at[k][p][i] += values[i];
+      for (int i = 0; i < Team::N; ++i) at[k][p][i] = fma(values[i], factor, at[k][p][i]);
     } else if (to[k].data != nullptr) {
       P& sum = to[k](blockIdx.y, c);
-      write(sum, read<C>(sum) + values[0]);
+      write(sum, fma(values[0], factor, read<C>(sum)));
     }
   }
 
