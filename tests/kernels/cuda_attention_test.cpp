@@ -8,13 +8,13 @@
 #include "norma/kernels/attention.h"
 #include "norma/tensor/plain.h"
 #include "tests/support/expect.h"
+#include "tests/support/gpu_attention.h"
 #include "tests/support/needs_gpu.h"
-#include "tests/support/values.h"
 
 namespace norma::kernels {
 namespace {
 
-constexpr Device kGpu{DeviceKind::cuda};
+using test::kGpu;
 
 struct Case {
   Index batch, tokens, heads;
@@ -22,101 +22,6 @@ struct Case {
 };
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << c.batch << "x" << c.tokens << "x" << c.heads << (c.causal ? " causal" : " full");
-}
-
-/// An attention of random numbers as a layer has it: q, k and v are columns of one matrix, which
-/// has eight more behind them.
-class Attention {
- public:
-  static constexpr Index kBehind = 8;
-  const AttentionShape shape;
-
-  explicit Attention(const AttentionShape& of)
-      : shape(of),
-        qkv_(test::copy_of(test::normals(all_columns(), DType::bf16, 1).tensor, kGpu)),
-        dout_(test::copy_of(test::normals({rows(), width(0)}, DType::bf16, 2).tensor, kGpu)),
-        factors_({shape.heads}, DType::f32, kGpu),
-        o_({rows(), width(0)}, DType::bf16, kGpu),
-        lse_({shape.batch, shape.heads, shape.queries}, DType::f32, kGpu) {
-    const OwnedTensor factors({shape.heads}, DType::f32);
-    for (Index h = 0; h < shape.heads; ++h) {
-      set_value(factors.tensor, 0, h, 0.1 + 0.02 * static_cast<double>(h % 4));
-    }
-    copy(factors.tensor, factors_.tensor);
-    if constexpr (device::kBuiltWithCuda) {
-      run(Cuda{},
-          AttentionForward<Bf16>{.shape = shape,
-                                 .q = part(qkv_, 0),
-                                 .k = part(qkv_, 1),
-                                 .v = part(qkv_, 2),
-                                 .head_factor = factors_.tensor.as<float>(),
-                                 .o = whole(o_),
-                                 .lse = lse_.tensor.as<float>(),
-                                 .scratch = nullptr});
-    }
-  }
-
-  Index rows() const { return shape.batch * shape.queries; }
-  /// Of q, k, v and what is behind them: how wide, and where they begin.
-  Index width(Index i) const {
-    return i == 3 ? kBehind : (i == 0 ? shape.heads : shape.kv_heads) * shape.head_width;
-  }
-  Index begin(Index i) const { return i == 0 ? 0 : begin(i - 1) + width(i - 1); }
-  Shape all_columns() const { return {rows(), begin(3) + kBehind}; }
-
-  /// dq, dk and dv, in a matrix like that of q, k and v that held this number before.
-  OwnedTensor gradient(const OwnedTensor& scratch, bool joint, double before) const {
-    const OwnedTensor to(all_columns(), DType::bf16, kGpu);
-    fill(to.tensor, before);
-    if constexpr (device::kBuiltWithCuda) {
-      run(Cuda{},
-          AttentionBackward<Bf16>{.shape = shape,
-                                  .q = part(qkv_, 0),
-                                  .k = part(qkv_, 1),
-                                  .v = part(qkv_, 2),
-                                  .head_factor = factors_.tensor.as<float>(),
-                                  .o = whole(o_),
-                                  .lse = lse_.tensor.as<float>(),
-                                  .dout = whole(dout_),
-                                  .dq = part(to, 0),
-                                  .dq_into = Into::set,
-                                  .dk = part(to, 1),
-                                  .dk_into = Into::set,
-                                  .dv = part(to, 2),
-                                  .dv_into = Into::set,
-                                  .dhead_factor = nullptr,
-                                  .scratch = scratch.tensor.as<float>(),
-                                  .joint = joint});
-    }
-    return host_copy(to.tensor);
-  }
-
- private:
-  Rows<Bf16> part(const OwnedTensor& all, Index i) const {
-    const Index stride = all.tensor.shape.cols();
-    return {all.tensor.as<Bf16>() + begin(i), rows(), width(i), stride};
-  }
-  Rows<Bf16> whole(const OwnedTensor& of) const {
-    return {of.tensor.as<Bf16>(), rows(), width(0), width(0)};
-  }
-
-  OwnedTensor qkv_, dout_, factors_, o_, lse_;
-};
-
-AttentionShape plain_shape(
-    Index batch, Index tokens, Index heads, Index kv_heads, Index width, bool causal) {
-  return {.batch = batch,
-          .queries = tokens,
-          .keys = tokens,
-          .key_rows = tokens,
-          .heads = heads,
-          .kv_heads = kv_heads,
-          .head_width = width,
-          .causal = causal,
-          .log_length = false,
-          .softcap = 0,
-          .lengths = nullptr,
-          .uniform_factor = 0};
 }
 
 class GpuAttention : public testing::TestWithParam<Case> {
@@ -129,8 +34,8 @@ class GpuAttention : public testing::TestWithParam<Case> {
 
 TEST_P(GpuAttention, OneKernelMakesTheGradientOfTwo) {
   const Case& c = GetParam();
-  const Attention attention(
-      plain_shape(c.batch, c.tokens, c.heads, c.heads, kJointWidth, c.causal));
+  const test::GpuAttention attention(
+      test::plain_shape(c.batch, c.tokens, c.heads, c.heads, kJointWidth, c.causal));
   ASSERT_TRUE(fits_joint_gradient(attention.shape));
   const AttentionScratch at = scratch_on_gpu(attention.shape, true);
   const OwnedTensor scratch({at.all}, DType::f32, kGpu);
@@ -196,7 +101,8 @@ class GpuAttentionWidths : public testing::TestWithParam<WidthCase> {
 
 TEST_P(GpuAttentionWidths, GradientDoesNotDependOnWhatLiesThere) {
   const WidthCase& c = GetParam();
-  const Attention attention(plain_shape(3, c.tokens, c.heads, c.kv_heads, c.width, c.causal));
+  const test::GpuAttention attention(
+      test::plain_shape(3, c.tokens, c.heads, c.kv_heads, c.width, c.causal));
   const auto gradient = [&](double scratch_before, double before) {
     const OwnedTensor scratch({scratch_on_gpu(attention.shape, false).all}, DType::f32, kGpu);
     fill(scratch.tensor, scratch_before);

@@ -1,9 +1,10 @@
-// Attention forward for every shape and rule: the softmax is taken as the keys come by, tile by
-// tile, with the sum so far kept relative to the largest logit so far.
+// Attention forward: the kernels of another page where it has some for shape and rule, else those
+// here, for every shape and rule. The softmax is taken as the keys come by, tile by tile, with the
+// sum so far kept relative to the largest logit so far.
 #include "norma/kernels/attention.h"
+#include "norma/kernels/cuda/attention_choice.h"
 #include "norma/kernels/cuda/attention_mma.h"
 #include "norma/kernels/cuda/attention_tiles.cuh"
-#include "norma/kernels/cuda/cudnn_attention.h"
 
 namespace norma::kernels {
 
@@ -87,7 +88,7 @@ __global__ void __launch_bounds__(kTileThreads)
 template <class T>
 void run(Cuda, const AttentionForward<T>& a) {
   if constexpr (std::is_same_v<T, Bf16>) {
-    if (cudnn_attention(a)) return;
+    if (quick_attention(a)) return;
     if (a.shape.head_width <= kWidestMma) return mma_attention(a);
   }
   const AttentionShape& s = a.shape;

@@ -1,7 +1,6 @@
 // Attention's gradient on Hopper. For heads of 64 in whole tiles all in one kernel, where dq is
 // added up in memory in a fixed order; otherwise dk and dv by tiles of keys and dq by tiles of
 // queries, so that nothing is added by two blocks, and S and dP are made twice.
-#include "norma/device/device.h"
 #include "norma/kernels/cuda/attention_wgmma.h"
 #include "norma/kernels/cuda/attention_wgmma_joint.cuh"
 #include "norma/kernels/cuda/attention_wgmma_keys.cuh"
@@ -58,9 +57,6 @@ __global__ void __launch_bounds__(kRowThreads) rows_kernel(const AttentionBackwa
     a.scratch[(static_cast<Index>(batch) * heads + head[k]) * queries + row[k] % queries] = sum;
   }
 }
-
-/// As many blocks as fit at a time, or fewer where there is less to do.
-Index blocks_of(const Walk& walk) { return std::min<Index>(walk.items, device::multiprocessors()); }
 
 /// All three in one kernel; the rows' sums are there.
 void joint_pass(const AttentionBackward<Bf16>& a, const Maps& maps) {
@@ -135,13 +131,7 @@ void passes(const AttentionBackward<Bf16>& a, const Maps& maps) {
 
 bool wgmma_attention(const AttentionBackward<Bf16>& a) {
   const AttentionShape& s = a.shape;
-  const bool ruled = s.head_width % 8 == 0 && s.head_width <= 128 && s.softcap == 0 &&
-                     !s.log_length && s.lengths == nullptr && s.queries == s.keys &&
-                     s.keys == s.key_rows && s.queries > 0 && s.batch > 0;
-  // Tiles, rows and blocks are counted in 32 bits.
-  const bool counted = s.batch * s.queries < Index{1} << 30 &&
-                       s.batch * s.heads * (s.queries + wgmma::kTile) < Index{1} << 31;
-  if (!ruled || !counted || !device::runs_hopper_kernels()) return false;
+  if (!wgmma::suits(s)) return false;
   const auto fits = [&](const auto& rows) { return !rows || heads_pack(s, rows); };
   if (!heads_pack(s, a.q, a.k, a.v, a.o, a.dout) || !fits(a.dq) || !fits(a.dk) || !fits(a.dv)) {
     return false;

@@ -1,12 +1,16 @@
-// What the kernels of attention's gradient on Hopper share. In those for keys and for queries (the
-// joint one has a plan of its own, attention_wgmma_joint_plan.cuh) a block stays on its
-// multiprocessor and walks over tiles of 128 rows (of keys, or of queries), 64 for each of two
-// warpgroups; a third warpgroup has one warp that sends for what they need: the tile's own rows,
-// which stay, and the blocks of 64 rows of the other side, which pass through a ring of stages.
+// What the kernels of attention on Hopper share. A block stays on its multiprocessor and walks over
+// tiles of 128 rows (of keys, or of queries), 64 for each of two warpgroups; a third warpgroup has
+// one warp that sends for what they need: the tile's own rows, which stay, and blocks of rows of
+// the other side, which pass through a ring of stages. For the gradients of keys and of queries by
+// themselves they have 64 rows; the joint gradient (attention_wgmma_joint_plan.cuh) and attention
+// itself (attention_wgmma_forward.cuh) have plans of their own.
 // Rows of a tile and of a block begin at multiples of 64, so that a causal mask cuts only blocks on
 // the diagonal, all of them in the same way.
 #pragma once
 
+#include <algorithm>
+
+#include "norma/device/device.h"
 #include "norma/kernels/cuda/attention_rows.cuh"
 #include "norma/kernels/cuda/quick_math.cuh"
 #include "norma/kernels/cuda/tile_copy.cuh"
@@ -28,42 +32,19 @@ struct Maps {
   CUtensorMap q, k, v, dout;
 };
 
-/// Where things lie in shared memory, from a multiple of 1024 on. `near` and `far` are the two
-/// matrices of a side: q and dout, or k and v.
-template <int kWidth>
-struct Plan {
-  static constexpr int kStages = kWidth == 64 ? 6 : 4;
-  static constexpr int kRowsBytes = kWidth / kSide * kSquareBytes;  // 64 rows of one matrix
-  static constexpr int kStageBytes = 2 * kRowsBytes;
-  static constexpr int kOwnBytes = 4 * kRowsBytes;
-  static constexpr int kNumbers = 2 * kSide + 4;  // lse, delta, the factor and three to be aligned
-  static constexpr int kNumbersAt = kOwnBytes + kStages * kStageBytes;
-  static constexpr int kBarriersAt =
-      kNumbersAt + kStages * kNumbers * static_cast<int>(sizeof(float));
-  static constexpr int kBytes = 1024 + kBarriersAt + 8 * (2 * kStages + 2);
-  // Whether a warpgroup's rows of a tile of keys are held in registers, as those of queries always
-  // are: there products read them without shared memory, which is busy most of the time as it is.
-  static constexpr bool kKeysHeld = kWidth == 64;
+/// Where a block's shared memory begins: at a multiple of 1024.
+__device__ inline unsigned aligned_address(const unsigned char* memory) {
+  return (tile_copy::shared_address(memory) + 1023) & ~1023U;
+}
 
-  unsigned base;
-  __device__ explicit Plan(const unsigned char* memory)
-      : base((tile_copy::shared_address(memory) + 1023) & ~1023U) {}
-  __device__ unsigned own_near(int warpgroup) const {
-    return base + static_cast<unsigned>(warpgroup * kRowsBytes);
-  }
-  __device__ unsigned own_far(int warpgroup) const { return own_near(2 + warpgroup); }
-  __device__ unsigned near(int stage) const {
-    return base + static_cast<unsigned>(kOwnBytes + stage * kStageBytes);
-  }
-  __device__ unsigned far(int stage) const { return near(stage) + kRowsBytes; }
-  /// In `memory`: this many floats for each stage.
-  __device__ float* numbers(unsigned char* memory, int stage) const {
-    unsigned char* aligned = memory + (base - tile_copy::shared_address(memory));
-    return reinterpret_cast<float*>(aligned + kNumbersAt) + stage * kNumbers;
-  }
-  __device__ unsigned full(int stage) const {
-    return base + static_cast<unsigned>(kBarriersAt + 8 * stage);
-  }
+/// For each stage of the ring whether it is full and whether it is empty, and the same for the
+/// tile's own rows.
+template <int kCount>
+struct Barriers {
+  static constexpr int kStages = kCount;
+  static constexpr int kBarriersBytes = 8 * (2 * kStages + 2);
+  unsigned barriers;
+  __device__ unsigned full(int stage) const { return barriers + static_cast<unsigned>(8 * stage); }
   __device__ unsigned empty(int stage) const { return full(kStages + stage); }
   __device__ unsigned own_full() const { return full(2 * kStages); }
   __device__ unsigned own_empty() const { return full(2 * kStages + 1); }
@@ -83,6 +64,41 @@ struct Plan {
   }
 };
 
+/// Where things lie in shared memory. `near` and `far` are the two matrices of a side: q and dout,
+/// or k and v.
+template <int kWidth>
+struct Plan : Barriers<kWidth == 64 ? 6 : 4> {
+  using Ring = Barriers<kWidth == 64 ? 6 : 4>;
+  static constexpr int kRowsBytes = kWidth / kSide * kSquareBytes;  // 64 rows of one matrix
+  static constexpr int kStageBytes = 2 * kRowsBytes;
+  static constexpr int kOwnBytes = 4 * kRowsBytes;
+  static constexpr int kNumbers = 2 * kSide + 4;  // lse, delta, the factor and three to be aligned
+  static constexpr int kNumbersAt = kOwnBytes + Ring::kStages * kStageBytes;
+  static constexpr int kBarriersAt =
+      kNumbersAt + Ring::kStages * kNumbers * static_cast<int>(sizeof(float));
+  static constexpr int kBytes = 1024 + kBarriersAt + Ring::kBarriersBytes;
+  // Whether a warpgroup's rows of a tile of keys are held in registers, as those of queries always
+  // are: there products read them without shared memory, which is busy most of the time as it is.
+  static constexpr bool kKeysHeld = kWidth == 64;
+
+  unsigned base;
+  __device__ explicit Plan(const unsigned char* memory)
+      : Ring{aligned_address(memory) + kBarriersAt}, base(aligned_address(memory)) {}
+  __device__ unsigned own_near(int warpgroup) const {
+    return base + static_cast<unsigned>(warpgroup * kRowsBytes);
+  }
+  __device__ unsigned own_far(int warpgroup) const { return own_near(2 + warpgroup); }
+  __device__ unsigned near(int stage) const {
+    return base + static_cast<unsigned>(kOwnBytes + stage * kStageBytes);
+  }
+  __device__ unsigned far(int stage) const { return near(stage) + kRowsBytes; }
+  /// In `memory`: this many floats for each stage.
+  __device__ float* numbers(unsigned char* memory, int stage) const {
+    unsigned char* aligned = memory + (base - tile_copy::shared_address(memory));
+    return reinterpret_cast<float*>(aligned + kNumbersAt) + stage * kNumbers;
+  }
+};
+
 /// The tiles of all heads. Under a causal mask a tile is taken together with the one that sees as
 /// much less as this one sees more, so that all blocks have the same to do.
 struct Walk {
@@ -99,6 +115,21 @@ inline Walk walk_of(Index heads, Index rows, bool causal) {
           .items = static_cast<int>(heads * parts),
           .paired = causal};
 }
+/// As many blocks as fit at a time, or fewer where there is less to do.
+inline Index blocks_of(const Walk& walk) {
+  return std::min<Index>(walk.items, device::multiprocessors());
+}
+/// Whether sizes and rules are those of these kernels, and the GPU runs them.
+inline bool suits(const AttentionShape& s) {
+  const bool ruled = s.head_width % 8 == 0 && s.head_width <= 128 && s.softcap == 0 &&
+                     !s.log_length && s.lengths == nullptr && s.queries == s.keys &&
+                     s.keys == s.key_rows && s.queries > 0 && s.batch > 0;
+  // Tiles, rows and blocks are counted in 32 bits.
+  const bool counted = s.batch * s.queries < Index{1} << 30 &&
+                       s.batch * s.heads * (s.queries + kTile) < Index{1} << 31;
+  return ruled && counted && device::runs_hopper_kernels();
+}
+
 /// The tiles of one block, one after the other.
 class Tiles {
  public:
@@ -166,17 +197,20 @@ __device__ inline void copy_block(const Plan<kWidth>& plan,
   copy_rows<kWidth>(plan.far(stage), far, head, row, b, plan.full(stage));
 }
 
-/// out = own·blockᵀ, with own(k) for the k-th step of own's depth.
-template <int kWidth, int N, class Own>
+/// out = own·blockᵀ, with own(k) for the k-th step of own's depth and the first rows of a block of
+/// kRows.
+template <int kWidth, int kRows, int N, class Own>
 __device__ inline void multiply_steps(float (&out)[N], const Own& own, unsigned block) {
-  multiply<false>(out, own(0), rows_step(block, 0));
+  multiply<false>(out, own(0), rows_step<kRows>(block, 0));
 #pragma unroll
-  for (int k = 1; k < kWidth / 16; ++k) multiply_add<false>(out, own(k), rows_step(block, k));
+  for (int k = 1; k < kWidth / 16; ++k) {
+    multiply_add<false>(out, own(k), rows_step<kRows>(block, k));
+  }
 }
 /// out = own·blockᵀ from shared memory.
 template <int kWidth, int N>
 __device__ inline void multiply_rows(float (&out)[N], unsigned own, unsigned block) {
-  multiply_steps<kWidth>(
+  multiply_steps<kWidth, 2 * N>(
       out, [own](int k) { return rows_step(own, k); }, block);
 }
 /// out = own·blockᵀ: from registers where kHeld, else from shared memory.
@@ -187,18 +221,18 @@ __device__ inline void multiply_rows(float (&out)[kSide / 2],
                                      unsigned block) {
   if constexpr (kHeld) {
     const auto step = [&held](int k) -> const unsigned(&)[4] { return held[k]; };
-    multiply_steps<kWidth>(out, step, block);
+    multiply_steps<kWidth, kSide>(out, step, block);
   } else {
     multiply_rows<kWidth>(out, own, block);
   }
 }
 /// out += left·block, left in registers.
-template <int kWidth>
+template <int kWidth, int K>
 __device__ inline void add_product(float (&out)[kWidth / 2],
-                                   const unsigned (&left)[kSide / 16][4],
+                                   const unsigned (&left)[K][4],
                                    unsigned block) {
 #pragma unroll
-  for (int k = 0; k < kSide / 16; ++k) multiply_add<true>(out, left[k], turned_step(block, k));
+  for (int k = 0; k < K; ++k) multiply_add<true>(out, left[k], turned_step<kWidth>(block, k));
 }
 
 /// Sets or adds the warpgroup's rows [0, count) of a head, each times the factor.

@@ -120,6 +120,8 @@ void* address(Rows<const Bf16> rows) { return const_cast<Bf16*>(rows.data); }
 
 }  // namespace
 
+std::size_t cudnn_version() { return cudnnGetVersion(); }
+
 bool cudnn_attention(const AttentionForward<Bf16>& a) {
   if (!is_plain(a.shape) || !is_aligned({a.q, a.k, a.v, a.o})) return false;
   const Plan* const plan = plan_of(a);

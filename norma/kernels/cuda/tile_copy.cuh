@@ -195,6 +195,19 @@ __device__ inline void store_box(
       "r"(from)
       : "memory");
 }
+/// 64 columns of 64 rows of one head, without what lies beyond its width and the matrix.
+__device__ inline void store_head(
+    const CUtensorMap* to, int column, int head, int row, int index, unsigned from) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4}], [%5];\n" ::"l"(
+          to),
+      "r"(column),
+      "r"(head),
+      "r"(row),
+      "r"(index),
+      "r"(from)
+      : "memory");
+}
 /// Closes a group of this thread's stores.
 __device__ inline void close_stores() {
   asm volatile("cp.async.bulk.commit_group;\n" ::: "memory");
@@ -279,7 +292,8 @@ inline bool describe(Rows<const Bf16> all, CUtensorMap& map, const Box& of = {})
                            {of.columns, of.rows, 1},
                            map);
 }
-/// For copy_head(): `count` matrices of `rows` rows follow each other, whose columns are heads.
+/// For copy_head() and store_head(): `count` matrices of `rows` rows follow each other, whose
+/// columns are heads.
 inline bool describe_heads(
     Rows<const Bf16> all, Index width, Index rows, Index count, CUtensorMap& map) {
   return describe_array<4>(all.data,

@@ -53,12 +53,18 @@ __device__ inline std::uint64_t descriptor(unsigned address) {
   return (address & 0x3FFFFU) / 16 | kLeading << 16 | std::uint64_t{kStride / 16} << 32 |
          static_cast<std::uint64_t>(kSwizzle) << 62;
 }
-/// The k-th step of 16 in the depth of a tile that begins at this address.
+/// The k-th step of 16 in the depth of a tile that begins at this address: of kRows rows, where
+/// squares below each other come before those beside them; turned, of kColumns columns, where it is
+/// the other way round.
+template <int kRows = kSide>
 __device__ inline std::uint64_t rows_step(unsigned tile, int k) {
-  return descriptor(tile + static_cast<unsigned>(k / 4 * kSquareBytes + k % 4 * 32));
+  constexpr int kBeside = kRows / kSide * kSquareBytes;
+  return descriptor(tile + static_cast<unsigned>(k / 4 * kBeside + k % 4 * 32));
 }
+template <int kColumns = kSide>
 __device__ inline std::uint64_t turned_step(unsigned tile, int k) {
-  return descriptor(tile + static_cast<unsigned>(k * 2048));
+  constexpr int kBelow = kColumns / kSide * kSquareBytes;
+  return descriptor(tile + static_cast<unsigned>(k / 4 * kBelow + k % 4 * 2048));
 }
 /// The same of rows where a tile consists of strips.
 __device__ inline std::uint64_t rows_step_of_strips(unsigned tile, int k) {
@@ -149,6 +155,14 @@ __device__ inline void multiply_add(float (&d)[32], const unsigned (&a)[4], std:
                                         "}, "
                                         "{%32, %33, %34, %35}, %36, p, 1, 1, %37;\n}\n"
                : NORMA_32("+f", 0)
+               : NORMA_LEFT, "l"(b), "n"(kTurned ? 1 : 0));
+}
+template <bool kTurned>
+__device__ inline void multiply(float (&d)[64], const unsigned (&a)[4], std::uint64_t b) {
+  asm volatile(NORMA_PRODUCT("128", "0") "{" NORMA_64_NAMES
+                                         "}, "
+                                         "{%64, %65, %66, %67}, %68, p, 1, 1, %69;\n}\n"
+               : NORMA_32("=f", 0), NORMA_32("=f", 32)
                : NORMA_LEFT, "l"(b), "n"(kTurned ? 1 : 0));
 }
 template <bool kTurned>

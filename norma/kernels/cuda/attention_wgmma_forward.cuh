@@ -1,0 +1,348 @@
+// Attention itself on Hopper, a tile of 128 queries at a time, over the keys that they see in
+// blocks of 128, from the last to the first: a mask cuts only the block that comes first.
+//   S = q·kᵀ   P = 2^(scale·S - most)   o = Σ P·v / Σ P   lse = ln(2)·most + ln(Σ P)
+// `most` is the largest logit of a row so far, in powers of two; where it grows, what has been
+// added up shrinks. S of the next block is on its way while P of this one meets its values.
+#pragma once
+
+#include <cfloat>
+#include <numbers>
+
+#include "norma/kernels/cuda/attention_wgmma.cuh"
+
+namespace norma::kernels::wgmma {
+
+struct ForwardMaps {
+  CUtensorMap q, k, v, o;
+};
+
+/// Where things lie in shared memory.
+template <int kWidth>
+struct ForwardPlan : Barriers<kWidth == 64 ? 5 : 3> {
+  using Ring = Barriers<kWidth == 64 ? 5 : 3>;
+  // Whether queries are held in registers. Where they are not, products need the tile's own rows to
+  // its end, and o leaves from where they were.
+  static constexpr bool kHeld = kWidth == 64;
+  static constexpr int kRowsBytes = kWidth / kSide * kSquareBytes;  // 64 rows of one matrix
+  static constexpr int kOwnBytes = 2 * kRowsBytes;
+  static constexpr int kOutAt = kHeld ? kOwnBytes : 0;
+  static constexpr int kStagesAt = kOutAt + kOwnBytes;
+  static constexpr int kStageBytes = 4 * kRowsBytes;  // 128 keys, then their values
+  static constexpr int kBarriersAt = kStagesAt + Ring::kStages * kStageBytes;
+  static constexpr int kBytes = 1024 + kBarriersAt + Ring::kBarriersBytes;
+
+  unsigned base;
+  __device__ explicit ForwardPlan(const unsigned char* memory)
+      : Ring{aligned_address(memory) + kBarriersAt}, base(aligned_address(memory)) {}
+  __device__ unsigned q(int warpgroup) const {
+    return base + static_cast<unsigned>(warpgroup * kRowsBytes);
+  }
+  __device__ unsigned out(int warpgroup) const { return q(warpgroup) + kOutAt; }
+  __device__ unsigned k(int stage) const {
+    return base + static_cast<unsigned>(kStagesAt + stage * kStageBytes);
+  }
+  __device__ unsigned v(int stage) const { return k(stage) + 2 * kRowsBytes; }
+};
+
+struct ForwardTile {
+  int b, h, kv, first;  // first: the tile's first query
+  int blocks;           // of 128 keys
+  __device__ ForwardTile(const AttentionShape& s, const Tiles& at)
+      : b(at.head() / static_cast<int>(s.heads)),
+        h(at.head() % static_cast<int>(s.heads)),
+        kv(h / (static_cast<int>(s.heads) / static_cast<int>(s.kv_heads))),
+        first(at.tile() * kTile),
+        blocks(s.causal ? at.tile() + 1 : (static_cast<int>(s.keys) + kTile - 1) / kTile) {}
+};
+
+/// 128 keys and their values; by one lane. Keys' squares lie below each other first, values' beside
+/// each other.
+template <int kWidth>
+__device__ inline void copy_keys(const ForwardPlan<kWidth>& plan,
+                                 int stage,
+                                 const ForwardMaps& maps,
+                                 const ForwardTile& tile,
+                                 int key) {
+  const unsigned full = plan.full(stage);
+  tile_copy::arrive_expecting(full, ForwardPlan<kWidth>::kStageBytes);
+#pragma unroll
+  for (int w = 0; w < 2; ++w) {
+#pragma unroll
+    for (int c = 0; c < kWidth / kSide; ++c) {
+      const auto square = static_cast<unsigned>((c * 2 + w) * kSquareBytes);
+      tile_copy::copy_head(
+          plan.k(stage) + square, &maps.k, c * kSide, tile.kv, key + w * kSide, tile.b, full);
+    }
+    copy_rows<kWidth>(plan.v(stage) + static_cast<unsigned>(w * ForwardPlan<kWidth>::kRowsBytes),
+                      &maps.v,
+                      tile.kv,
+                      key + w * kSide,
+                      tile.b,
+                      full);
+  }
+}
+
+template <int kWidth>
+__device__ void forward_producer(const ForwardMaps& maps,
+                                 const AttentionShape& s,
+                                 const Walk& walk,
+                                 const ForwardPlan<kWidth>& plan) {
+  using AtWork = ForwardPlan<kWidth>;
+  Place<AtWork::kStages> place;
+  unsigned own_phase = 0;
+  for (Tiles at(walk); at.there(); at.next()) {
+    const ForwardTile tile(s, at);
+    // Where the own rows of the last tile are needed to its end, what it has left of the ring is
+    // filled meanwhile.
+    const int own_at = AtWork::kHeld ? 0 : min(tile.blocks, AtWork::kStages) - 1;
+    for (int f = 0; f < tile.blocks; ++f) {
+      if (f == own_at) {
+        tile_copy::wait(plan.own_empty(), own_phase ^ 1U);
+        own_phase ^= 1U;
+        if (lane() == 0) {
+          tile_copy::arrive_expecting(plan.own_full(), AtWork::kOwnBytes);
+          for (int w = 0; w < 2; ++w) {
+            const int query = tile.first + w * kSide;
+            copy_rows<kWidth>(plan.q(w), &maps.q, tile.h, query, tile.b, plan.own_full());
+          }
+        }
+      }
+      tile_copy::wait(plan.empty(place.stage), place.phase ^ 1U);
+      if (lane() == 0) {
+        copy_keys(plan, place.stage, maps, tile, (tile.blocks - 1 - f) * kTile);
+      }
+      __syncwarp();  // a lane two phases behind would wait for ever
+      place.next();
+    }
+  }
+}
+
+/// What a thread knows of its two rows.
+struct ForwardRows {
+  float most[2] = {-INFINITY, -INFINITY};
+  float sum[2] = {};  // over this thread's columns
+  float shrink[2];    // what came before the last block is worth this much
+};
+
+/// P from S, in place, with a scale that is negative where kNegative. Where kMasked a row sees the
+/// block's columns before its `end`; of a tile's first block it sees one at least.
+template <bool kMasked, bool kNegative, int N>
+__device__ inline void signed_probabilities(float (&s)[N],
+                                            float scale,
+                                            const int (&end)[2],
+                                            ForwardRows& rows) {
+  const auto hidden = [&](int i) { return kMasked && column_of(i / 4) + i % 2 >= end[i / 2 % 2]; };
+  float far[4];  // towards the largest logit; two for each row, so that less waits for the last
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const float one = hidden(i) ? (kNegative ? FLT_MAX : -FLT_MAX) : s[i];
+    far[i % 4] = i < 4 ? one : kNegative ? fminf(far[i % 4], one) : fmaxf(far[i % 4], one);
+  }
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const float largest = warp_max<4>(fmaxf(far[2 * r] * scale, far[2 * r + 1] * scale));
+    const float most = fmaxf(rows.most[r], largest);
+    rows.shrink[r] = quick_exp2(rows.most[r] - most);
+    rows.most[r] = most;
+  }
+  float sum[4] = {};
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    s[i] = quick_exp2(fmaf(s[i], scale, -rows.most[i / 2 % 2]));
+    if (hidden(i)) s[i] = 0;
+    sum[i % 4] += s[i];
+  }
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    rows.sum[r] = fmaf(rows.sum[r], rows.shrink[r], sum[2 * r] + sum[2 * r + 1]);
+  }
+}
+/// With a scale of any sign. The branch goes around all of it: ptxas lifts the wait for a product
+/// that comes behind it to the begin of its basic block, which must not be before the exponentials.
+template <bool kMasked, int N>
+__device__ inline void probabilities(float (&s)[N],
+                                     float scale,
+                                     const int (&end)[2],
+                                     ForwardRows& rows) {
+  if (scale < 0) {
+    signed_probabilities<kMasked, true>(s, scale, end, rows);
+  } else {
+    signed_probabilities<kMasked, false>(s, scale, end, rows);
+  }
+}
+
+/// Rounds P for its product; beyond its columns there is none.
+template <int N>
+__device__ inline void round_probabilities(const float (&s)[N], unsigned (&p)[kTile / 16][4]) {
+#pragma unroll
+  for (int i = 0; i < kTile / 2; i += 2) {
+    p[i / 8][i % 8 / 2] = i < N ? pair(s[i % N], s[i % N + 1]) : 0;
+  }
+}
+
+/// The rows of o so far are worth less. Most blocks do not bring a larger logit to any row of a
+/// warp.
+template <int N>
+__device__ inline void shrink_rows(float (&o)[N], const ForwardRows& rows) {
+  if (__all_sync(0xFFFFFFFFU, rows.shrink[0] == 1 && rows.shrink[1] == 1)) return;
+#pragma unroll
+  for (int i = 0; i < N; ++i) o[i] *= rows.shrink[i / 2 % 2];
+}
+
+/// By a warpgroup: its rows of o, rounded, leave by way of shared memory, lse directly.
+template <int kWidth>
+__device__ inline void store_tile(const AttentionForward<Bf16>& a,
+                                  const ForwardMaps& maps,
+                                  const ForwardTile& tile,
+                                  const ForwardPlan<kWidth>& plan,
+                                  int me,
+                                  const ForwardRows& rows,
+                                  float (&o)[kWidth / 2]) {
+  const AttentionShape& s = a.shape;
+  const int first = tile.first + me * kSide;  // query
+  const int count = min(kSide, static_cast<int>(s.queries) - first);
+  const bool speaks = threadIdx.x % kWarpgroup == 0;
+  const Index number = (static_cast<Index>(tile.b) * s.heads + tile.h) * s.queries + first;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const float sum = warp_sum<4>(rows.sum[r]);
+    if (lane() % 4 == 0 && row_of(r) < count) {
+      a.lse[number + row_of(r)] = fmaf(rows.most[r], std::numbers::ln2_v<float>, logf(sum));
+    }
+    const float inverse = 1 / sum;
+#pragma unroll
+    for (int i = 2 * r; i < kWidth / 2; i += 4) {
+      o[i] *= inverse;
+      o[i + 1] *= inverse;
+    }
+  }
+  if (speaks) tile_copy::wait_until_read<0>();  // what was there before
+  meet(me);
+#pragma unroll
+  for (int k = 0; k < kWidth / 16; ++k) store_rounded(plan.out(me), k, o + 8 * k);
+  tile_copy::show_to_engine();
+  meet(me);
+  if (!speaks || count <= 0) return;
+#pragma unroll
+  for (int c = 0; c < kWidth / kSide; ++c) {
+    const auto square = static_cast<unsigned>(c * kSquareBytes);
+    tile_copy::store_head(&maps.o, c * kSide, tile.h, first, tile.b, plan.out(me) + square);
+  }
+  tile_copy::close_stores();
+  if constexpr (!ForwardPlan<kWidth>::kHeld) tile_copy::wait_until_read<0>();
+}
+
+template <int kWidth>
+__device__ void forward_consumer(const AttentionForward<Bf16>& a,
+                                 const ForwardMaps& maps,
+                                 const Walk& walk,
+                                 const ForwardPlan<kWidth>& plan,
+                                 int me) {
+  using AtWork = ForwardPlan<kWidth>;
+  const AttentionShape& shape = a.shape;
+  Place<AtWork::kStages> place;
+  unsigned own_phase = 0;
+  unsigned q[kWidth / 16][4];
+  for (Tiles at(walk); at.there(); at.next()) {
+    const ForwardTile tile(shape, at);
+    const float scale = a.head_factor[tile.h] * kLog2E;
+    int end[2];  // in the first block
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      end[r] = shape.causal ? me * kSide + row_of(r) + 1
+                            : static_cast<int>(shape.keys) - (tile.blocks - 1) * kTile;
+    }
+    tile_copy::wait(plan.own_full(), own_phase);
+    own_phase ^= 1U;
+    if constexpr (AtWork::kHeld) {
+      load_left(plan.q(me), q);
+      release(plan.own_empty());
+    }
+    ForwardRows rows;
+    float o[kWidth / 2] = {};
+    float s[kTile / 2];
+    unsigned p[kTile / 16][4];
+    const auto own = [&](int k) -> decltype(auto) {
+      if constexpr (AtWork::kHeld) {
+        return (q[k]);
+      } else {
+        return rows_step(plan.q(me), k);
+      }
+    };
+    const auto first_block = [&](auto& part) {
+      begin();
+      multiply_steps<kWidth, kTile>(part, own, plan.k(place.stage));
+      commit();
+      wait<0>();
+      arrived(part);
+      if (shape.causal || end[0] < kTile) {
+        probabilities<true>(part, scale, end, rows);
+      } else {
+        probabilities<false>(part, scale, end, rows);
+      }
+      round_probabilities(part, p);
+    };
+    tile_copy::wait(plan.full(place.stage), place.phase);
+    arrived(o);
+    if (shape.causal && me == 0) {  // its queries come before the other half of the keys
+      float half[kSide / 2];
+      first_block(half);
+    } else {
+      first_block(s);
+    }
+    for (int f = 1; f < tile.blocks; ++f) {
+      const int stage = place.stage;  // of P
+      place.next();
+      tile_copy::wait(plan.full(place.stage), place.phase);
+      begin();
+      multiply_steps<kWidth, kTile>(s, own, plan.k(place.stage));
+      commit();
+      add_product<kWidth>(o, p, plan.v(stage));
+      commit();
+      wait<1>();
+      arrived(s);
+      probabilities<false>(s, scale, end, rows);
+      wait<0>();
+      arrived(o);
+      used(p);
+      release(plan.empty(stage));
+      shrink_rows(o, rows);
+      round_probabilities(s, p);
+    }
+    begin();
+    add_product<kWidth>(o, p, plan.v(place.stage));
+    commit();
+    wait<0>();
+    arrived(o);
+    used(p);
+    release(plan.empty(place.stage));
+    place.next();
+    store_tile(a, maps, tile, plan, me, rows, o);
+    if constexpr (!AtWork::kHeld) release(plan.own_empty());
+  }
+  if (threadIdx.x % kWarpgroup == 0) tile_copy::wait_until_read<0>();
+}
+
+template <int kWidth>
+__global__ void __launch_bounds__(kThreads, 1)
+    forward_kernel(const __grid_constant__ ForwardMaps maps,
+                   const AttentionForward<Bf16> a,
+                   const Walk walk) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  extern __shared__ __align__(1024) unsigned char memory[];
+  const ForwardPlan<kWidth> plan(memory);
+  plan.make_barriers(1);
+  const int warpgroup = warpgroup_of_thread();
+  if (warpgroup == 2) {
+    fewer_registers<kProducerRegisters>();
+    if (threadIdx.x % kWarpgroup < 32) forward_producer(maps, a.shape, walk, plan);
+  } else {
+    more_registers<kConsumerRegisters>();
+    forward_consumer(a, maps, walk, plan, warpgroup);
+  }
+#else
+  __trap();  // built for another GPU than the one that was asked
+#endif
+}
+
+}  // namespace norma::kernels::wgmma
