@@ -66,6 +66,7 @@ void watch_stop_signals(FirstSignal first) {
 
 int stop_signal() { return noted(); }
 
+bool save_requested() { return save_wanted(); }
 bool take_save_request() { return save_wanted().exchange(false); }
 
 }  // namespace norma

@@ -23,7 +23,8 @@ enum class FirstSignal : std::uint8_t {
 void watch_stop_signals(FirstSignal first = FirstSignal::noted);
 /// The number of the signal that asked to stop, or 0.
 int stop_signal();
-/// Whether SIGUSR1 came since the last call.
+/// Whether SIGUSR1 came since the last take_save_request(), which says the same.
+bool save_requested();
 bool take_save_request();
 
 }  // namespace norma

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "norma/base/types.h"
@@ -42,12 +43,35 @@ void release(void* memory) noexcept;
 /// Waits until everything queued is done; throws what went wrong there.
 void synchronize();
 
-/// Queued behind what was queued before; the host's memory may be reused when the call returns.
+/// Queued behind what was queued before; the host's memory may be reused when the call returns. Up
+/// to kMostStaged bytes travel while the GPU is at work on what was queued before, and only their
+/// last step, from one place of its memory to another, waits for its turn.
+inline constexpr std::size_t kMostStaged = std::size_t{32} << 20;
 void copy_in(void* to, const void* host, std::size_t bytes);
 /// Waits.
 void copy_out(void* host, const void* from, std::size_t bytes);
 /// Queued. Both ends lie in device memory and do not overlap.
 void copy_within(void* to, const void* from, std::size_t bytes);
+
+/// What lies in device memory when its turn comes, for the host to read later: copy_out() in two
+/// halves, so that more can be queued between them.
+class Readout {
+ public:
+  explicit Readout(std::size_t bytes);
+  ~Readout();  // NOLINT(performance-trivially-destructible): with CUDA it frees memory
+  Readout(const Readout&) = delete;
+  Readout& operator=(const Readout&) = delete;
+
+  /// Queued: `bytes` bytes to place `at`.
+  void take(std::size_t at, const void* from, std::size_t bytes);
+  /// Waits for what was taken, and for nothing that was queued behind it.
+  std::byte* wait() const;
+
+ private:
+  // Memory that the GPU reaches, and an event; the page without CUDA has none.
+  [[maybe_unused]] std::byte* memory_ = nullptr;
+  [[maybe_unused]] void* taken_ = nullptr;
+};
 
 /// Work that was queued once and can be queued again as a whole, without the host's share of it.
 /// Everything it reads and writes must stay where it is.
@@ -59,9 +83,11 @@ class Graph {
   Graph& operator=(const Graph&) = delete;
 
   /// Takes down what `work` queues instead of doing it. Nothing may be allocated or waited for.
+  /// `unless`: a number in device memory; where it is not 0 when a launch's turn comes, the launch
+  /// does nothing.
   template <class Work>
-  void capture(Work&& work) {
-    begin();
+  void capture(Work&& work, const std::int32_t* unless = nullptr) {
+    begin(unless);
     try {
       work();
     } catch (...) {
@@ -75,9 +101,10 @@ class Graph {
   void clear() noexcept;
 
  private:
-  static void begin();
-  static void abandon() noexcept;
+  void begin(const std::int32_t* unless);
+  void abandon() noexcept;
   void end();
+  void* graph_ = nullptr;  // what the executable was made from
   void* executable_ = nullptr;
 };
 

@@ -44,6 +44,9 @@ double GlobalNorm::of(const Tensor& flat) const {
   return value_at(norm_.tensor, 0, 0);
 }
 
+ClipResult::ClipResult(const ClipState& found)
+    : norm(found.norm), grad_scale(found.grad_scale), clipped(static_cast<Index>(found.clipped)) {}
+
 double clip_factor(double norm, double max_norm) {
   return kernels::clipping_factor(norm, max_norm);
 }
@@ -73,6 +76,7 @@ void Clipper::clip(const ParamStore& params) const {
 }
 
 const double* Clipper::grad_scale() const { return &state()->grad_scale; }
+const ClipState* Clipper::found() const { return state(); }
 
 ClipResult Clipper::result() const {
   if (planning()) return {};
@@ -82,9 +86,7 @@ ClipResult Clipper::result() const {
   } else {
     found = *state();
   }
-  return {.norm = found.norm,
-          .grad_scale = found.grad_scale,
-          .clipped = static_cast<Index>(found.clipped)};
+  return ClipResult(found);
 }
 
 ClipResult Clipper::operator()(const ParamStore& params) const {

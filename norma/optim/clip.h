@@ -29,6 +29,9 @@ struct ClipResult {
   double norm = 0;        // |g| over all parameters before clipping
   double grad_scale = 1;  // for the step of the optimizer
   Index clipped = 0;      // global: 1 or 0; per_tensor: tensors; agc: rows
+
+  ClipResult() = default;
+  explicit ClipResult(const kernels::ClipState& found);
 };
 
 /// Clips as OptimSpec::clip and clip_bound say:
@@ -44,7 +47,8 @@ class Clipper {
   void clip(const ParamStore& params) const;
   /// The factor for Optimizer::apply, where the gradients are.
   const double* grad_scale() const;
-  /// What the last clip() found; the host waits for it.
+  /// What the last clip() found, where the gradients are; result() is the host's, who waits for it.
+  const kernels::ClipState* found() const;
   ClipResult result() const;
   /// Both.
   ClipResult operator()(const ParamStore& params) const;

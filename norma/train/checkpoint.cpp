@@ -166,6 +166,7 @@ std::string save_checkpoint(io::FileSystem& disk,
                             const std::string& run,
                             Trainer& trainer,
                             const RunState& state) {
+  trainer.require_settled();
   const Recipe& recipe = trainer.recipe();
   const std::vector<NamedTensor> optimizer = optimizer_tensors(trainer);
   require_finite(trainer.model().tensors(), state.step);

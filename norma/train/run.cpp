@@ -71,7 +71,7 @@ class Run {
     prepare();
     look_at(trainer_.steps_done());
     for (Index step = trainer_.steps_done() + 1; step <= steps_; ++step) {
-      if (stop_signal() != 0) return stop();
+      if (stop_signal() != 0 && trainer_.settled()) return stop();
       one_step(step);
     }
     if (has_open_work()) return stop();
@@ -133,25 +133,47 @@ class Run {
                               .samples = open_.samples ? done - 1 : done});
   }
 
+  bool measures_angles(Index step) const {
+    const Index every = trainer_.recipe().train.angle_every;
+    return every > 0 && step % every == 0;
+  }
+  bool evaluates(Index step) const {
+    return due(trainer_.recipe().train.eval_every, step, steps_) && trainer_.data().val.count > 1;
+  }
+  bool logs(Index step) const { return due(trainer_.recipe().train.log_every, step, steps_); }
+  bool samples(Index step) const {
+    const Index every = trainer_.recipe().train.sample_every;
+    return every > 0 && due(every, step, steps_);
+  }
+  bool saves(Index step) const {
+    return due(trainer_.recipe().train.checkpoint_every, step, steps_);
+  }
+  /// Whether nobody looks at the weights between this step and the next.
+  bool goes_on(Index step) const {
+    const bool looks = evaluates(step) || samples(step) || saves(step) || measures_angles(step) ||
+                       (logs(step) && meter_.looks_at_weights());
+    return !looks && !measures_angles(step + 1) && stop_signal() == 0 && !save_requested();
+  }
+
   void one_step(Index step) {
-    const TrainSpec& train = trainer_.recipe().train;
-    const Stopwatch watch;
-    const StepReport report = trainer_.step(train.angle_every > 0 && step % train.angle_every == 0);
-    meter_.note(watch.seconds(), report);
+    // A step that was ahead began when the one before it ended.
+    if (trainer_.settled()) step_watch_.restart();
+    const StepReport report =
+        trainer_.step({.angles = measures_angles(step), .ahead = goes_on(step)});
+    meter_.note(step_watch_.seconds(), report);
+    step_watch_.restart();
     if (choices_) survive([&] { choices_->save(); });
     result_.train_loss = meter_.smooth_loss();
-    const bool evaluates = due(train.eval_every, step, steps_) && trainer_.data().val.count > 1;
-    const bool logged = due(train.log_every, step, steps_) || evaluates || !report.angles.empty();
+    const bool logged = logs(step) || evaluates(step) || measures_angles(step);
     const std::string line = logged ? meter_.line(report, elapsed_s()) : "";
-    if (logged && !evaluates) survive([&] { folder_.add_metrics(line); });
-    open_ = {.metrics = evaluates ? line : "",
-             .samples = train.sample_every > 0 && due(train.sample_every, step, steps_)};
+    if (logged && !evaluates(step)) survive([&] { folder_.add_metrics(line); });
+    open_ = {.metrics = evaluates(step) ? line : "", .samples = samples(step)};
     look_at(step);
-    const bool asked = take_save_request();
+    const bool asked = trainer_.settled() && take_save_request();
     // A signal that broke off the look saves too, in stop().
     if (step == steps_ && !has_open_work()) {
       save(step);
-    } else if (asked || due(train.checkpoint_every, step, steps_)) {
+    } else if (asked || saves(step)) {
       survive([&] { save(step); });
     }
     show(report, logged);
@@ -271,6 +293,7 @@ class Run {
   Index steps_;
   RunResult result_;
   Stopwatch watch_;
+  Stopwatch step_watch_;
   std::uint64_t before_ms_ = 0;  // of earlier sittings
   Index saved_ = -1;
   OpenWork open_;        // of the last step

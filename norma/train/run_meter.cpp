@@ -11,17 +11,6 @@
 
 namespace norma {
 
-namespace {
-
-bool has_unit_weights(const ParamStore& store) {
-  const auto params = store.params();
-  return std::any_of(params.begin(), params.end(), [](const Param& param) {
-    return param.tags.constraint == Constraint::unit;
-  });
-}
-
-}  // namespace
-
 void RunMeter::note(double seconds, const StepReport& report) {
   // The first steps allocate and warm caches; the last hundred are enough to be steady.
   constexpr std::size_t kWindow = 100;
@@ -46,6 +35,13 @@ double RunMeter::share_of_peak() const {
   return peak_gflops_ > 0 ? trainer_.flops_per_step() / step_s_ * 1e-9 / peak_gflops_ : 0;
 }
 
+bool RunMeter::looks_at_weights() const {
+  const auto params = trainer_.params().params();
+  return std::any_of(params.begin(), params.end(), [](const Param& param) {
+    return param.tags.constraint == Constraint::unit;
+  });
+}
+
 std::string RunMeter::line(const StepReport& report, double elapsed_s) {
   JsonLine line;
   line.add("step", report.step)
@@ -67,7 +63,7 @@ std::string RunMeter::line(const StepReport& report, double elapsed_s) {
     line.add(say("angle/", word_of(angle.kind)), angle.mean);
     line.add(say("angle/", word_of(angle.kind), "/p95"), angle.p95);
   }
-  if (has_unit_weights(trainer_.params())) {
+  if (looks_at_weights()) {
     line.add("norm/unit_error", unit_norm_error(trainer_.params()));
   }
   clipped_ = 0;

@@ -17,6 +17,8 @@ class RunMeter {
   void note(double seconds, const StepReport& report);
   /// The line of metrics of a step; shares since the last line begin anew.
   std::string line(const StepReport& report, double elapsed_s);
+  /// Whether a line tells something of the weights.
+  bool looks_at_weights() const;
   /// The same line with an evaluation at its end.
   std::string with_evaluation(const std::string& line, const Evaluation& found) const;
 

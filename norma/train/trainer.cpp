@@ -1,6 +1,7 @@
 #include "norma/train/trainer.h"
 
 #include <cmath>
+#include <utility>
 
 #include "norma/base/text.h"
 #include "norma/optim/constraints.h"
@@ -57,9 +58,27 @@ Trainer::Trainer(const Recipe& recipe, TokenData data, Start start)
   const Index rows = train.rows_at_once();
   batch_ = BatchMemory(train.batch, recipe_.model.context, device);
   eval_batch_ = BatchMemory(rows, recipe_.model.context, device);
-  losses_ = OwnedTensor({train.batch / rows}, wide(dtype), device);
-  if (on_gpu()) home_losses_ = OwnedTensor(losses_.tensor.shape, wide(dtype));
+  watch_.emplace(train.batch / rows, wide(dtype), device);
   if (on_gpu() && !planning()) reserve_memory();
+}
+
+Trainer::~Trainer() {
+  if (!on_gpu() || planning()) return;
+  try {
+    device::synchronize();  // what was queued still reads and writes what goes now
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): who waited for a step has heard of it
+  }
+}
+
+void Trainer::require_settled() const {
+  if (settled()) return;
+  throw Error(say(
+      "the weights after step ", step_, " were asked for, but step ", begun_, " is on its way."));
+}
+
+void Trainer::set_steps_done(Index step) {
+  require_settled();
+  step_ = begun_ = step;
 }
 
 void Trainer::reserve_memory() {
@@ -78,6 +97,7 @@ void Trainer::reserve_memory() {
 }
 
 void Trainer::start_anew() {
+  require_settled();
   apply_constraints(params_);
   update_.clear();
   optimizer_.reset();  // there may be no room for two
@@ -95,14 +115,14 @@ Pass Trainer::pass(Index first_sequence) const {
   return {.training = true,
           .recompute = recipe_.train.recompute == Recompute::blocks,
           .seed = static_cast<std::uint64_t>(recipe_.train.seed),
-          .step = static_cast<std::uint64_t>(step_),
+          .step = static_cast<std::uint64_t>(begun_),
           .first_sequence = first_sequence};
 }
 
 void Trainer::fill_batch() {
   if (!windows_) return;
   const auto first =
-      static_cast<std::uint64_t>(step_) * static_cast<std::uint64_t>(recipe_.train.batch);
+      static_cast<std::uint64_t>(begun_) * static_cast<std::uint64_t>(recipe_.train.batch);
   batch_.fill(
       [&](const Tensor& ids, const Tensor& targets) { windows_->fill(first, ids, targets); });
 }
@@ -111,64 +131,84 @@ void Trainer::accumulate() {
   const Index rows = micro_batch();
   params_.begin_accumulation();
   for (Index row = 0; row < recipe_.train.batch; row += rows) {
-    tape_.reset(step_);
+    tape_.reset(begun_);
     // Every micro-batch divides by the tokens of the whole step, so that the sum is one batch's.
     const Var value =
         model_
             ->loss(tape_, batch_.ids(row, rows), batch_.targets(row, rows), loss_spec(), pass(row))
             .loss;
-    copy(value.value(), losses_.tensor.columns(row / rows, 1));
+    copy(value.value(), watch_->loss(row / rows));
     tape_.backward(value);
     if (planning()) break;  // the others take the same memory again
   }
   params_.finish_accumulation();
 }
 
-double Trainer::loss() const {
-  if (planning()) return 0;
-  const Tensor& each = on_gpu() ? home_losses_.tensor : losses_.tensor;
-  if (on_gpu()) copy(losses_.tensor, each);
-  double sum = 0;
-  for (Index i = 0; i < each.count(); ++i) sum += value_at(each, 0, i);
-  return sum;
+bool Trainer::replays() const {
+  // Masks are drawn from the number of the step, which a graph would keep.
+  return on_gpu() && warm_ && recipe_.model.dropout == 0 && recipe_.model.drop_path == 0;
 }
 
 template <class Work>
-void Trainer::queue(device::Graph& graph, Work&& work) {
-  // Masks are drawn from the number of the step, which a graph would keep.
-  const bool replays =
-      on_gpu() && warm_ && recipe_.model.dropout == 0 && recipe_.model.drop_path == 0;
-  if (!replays) return work();
-  if (!graph.captured()) graph.capture(work);
+void Trainer::queue(device::Graph& graph, Work&& work, const std::int32_t* unless) {
+  if (!replays()) return work();
+  if (!graph.captured()) graph.capture(work, unless);
   graph.launch();
 }
 
-StepReport Trainer::step(bool measure_angles) {
-  StepReport report;
-  fill_batch();
-  if (planning()) {
-    accumulate();
-    return report;  // what follows takes no memory of its own
+StepReport Trainer::step(const Wish& wish) {
+  if (diverged_) throw Error("a run that has diverged cannot go on.");
+  if (settled()) {
+    begin_step(wish.angles);
+  } else if (wish.angles) {
+    throw Error("angles were asked of a step that is already under way.");
   }
+  if (planning()) return {};
+  if (wish.ahead && !wish.angles && replays()) begin_step(false);
+  return end_step();
+}
+
+void Trainer::begin_step(bool measure_angles) {
+  fill_batch();
+  if (planning()) return accumulate();  // what follows takes no memory of its own
+  OpenStep& now = open(begun_);
+  now.report = {};
+  now.angles = measure_angles;
+  now.looked = false;
   queue(gradients_, [&] {
     accumulate();
     clipper_->clip(params_);
+    watch_->guard(*clipper_);
   });
-  report.lr = lr_at(recipe_.schedule, recipe_.optim.lr, step_, recipe_.train.steps);
-  optimizer_->prepare({.lr = report.lr});  // here a GPU is at work and needs no host
-  report.loss = loss();
-  if (!std::isfinite(report.loss)) explain_divergence("loss");
-  const ClipResult clip = clipper_->result();
-  report.grad_norm = clip.norm;
-  report.clipped = clip.clipped > 0;
-  if (!std::isfinite(clip.norm)) explain_divergence("gradient");
+  watch_->send(*clipper_, begun_);
+  now.report.lr = lr_at(recipe_.schedule, recipe_.optim.lr, begun_, recipe_.train.steps);
+  optimizer_->prepare({.lr = now.report.lr});  // here a GPU is at work and needs no host
+  if (!replays()) look();
   if (measure_angles) angles_.before(params_);
-  queue(update_, [&] { optimizer_->apply(params_, clipper_->grad_scale()); });
+  queue(
+      update_, [&] { optimizer_->apply(params_, clipper_->grad_scale()); }, watch_->stopped());
   warm_ = true;
+  ++begun_;
+}
+
+void Trainer::look() {
+  OpenStep& now = open(step_);
+  const StepFindings found = watch_->findings(step_);
+  now.looked = true;
+  now.report.loss = found.loss;
+  now.report.grad_norm = found.clip.norm;
+  now.report.clipped = found.clip.clipped > 0;
+  if (!std::isfinite(found.loss)) explain_divergence("loss");
+  if (!std::isfinite(found.clip.norm)) explain_divergence("gradient");
+}
+
+StepReport Trainer::end_step() {
+  OpenStep& now = open(step_);
+  if (!now.looked) look();
   require_finite_weights();
-  if (measure_angles) report.angles = angles_.after(params_);
-  report.step = ++step_;
-  return report;
+  if (now.angles) now.report.angles = angles_.after(params_);
+  now.report.step = ++step_;
+  return std::move(now.report);
 }
 
 void Trainer::require_finite_weights() {
@@ -189,6 +229,9 @@ void Trainer::require_finite_weights() {
 
 void Trainer::explain_divergence(const char* what) {
   std::string where = "it could not be found again when the step was traced";
+  diverged_ = true;
+  begun_ = step_;  // what was ahead has left weights and optimizer's state alone
+  fill_batch();
   tape_.set_trace(true);
   try {
     accumulate();
@@ -206,6 +249,7 @@ void Trainer::explain_divergence(const char* what) {
 }
 
 std::optional<Evaluation> Trainer::evaluate() {
+  require_settled();
   return norma::evaluate(
       *model_, tape_, eval_batch_, data_.val, {.most_tokens = recipe_.train.eval_tokens});
 }

@@ -53,7 +53,7 @@ TEST(Trainer, SameSeedSameBitsForAnyThreadCount) {
 
 TEST(Trainer, TheStepReportSaysWhatHappened) {
   Trainer trainer(small_recipe({"optim.clip_bound=1e-3"}), small_data());
-  const StepReport first = trainer.step(true);
+  const StepReport first = trainer.step({.angles = true});
   EXPECT_EQ(first.step, 1);
   EXPECT_DOUBLE_EQ(first.lr, 3e-3 / 3);  // nanoGPT's warm-up of two steps
   EXPECT_TRUE(first.clipped);
@@ -62,6 +62,16 @@ TEST(Trainer, TheStepReportSaysWhatHappened) {
   const StepReport second = trainer.step();
   EXPECT_TRUE(second.angles.empty());
   EXPECT_FALSE(Trainer(small_recipe({"optim.clip_bound=1e6"}), small_data()).step().clipped);
+}
+
+TEST(Trainer, NoStepOfACpuIsAhead) {
+  Trainer one(small_recipe(), small_data());
+  Trainer two(small_recipe(), small_data());
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(one.step().loss, two.step({.ahead = true}).loss);
+    EXPECT_TRUE(two.settled());
+  }
+  EXPECT_TRUE(same_bits(one.params().values(), two.params().values()));
 }
 
 TEST(Trainer, NothingIsAllocatedAfterTheSecondStep) {
@@ -155,7 +165,7 @@ TEST(Forecast, CountsWhatLooksAtTheTraining) {
   const Forecast with = plan_memory(watched, {});
   EXPECT_EQ(without.memory.angles + without.sampling_bytes, 0U);
   Trainer trainer(watched, small_data());
-  trainer.step(true);
+  trainer.step({.angles = true});
   EXPECT_EQ(with.memory.angles, trainer.memory().angles);
   // Samples of more tokens than fit go on from half a context.
   Decoder decoder(trainer.model(), 3);

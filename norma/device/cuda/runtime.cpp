@@ -8,8 +8,10 @@ namespace norma::device {
 
 void check(cudaError_t code, std::string_view doing) {
   if (code == cudaSuccess) return;
-  cudaGetLastError();                                 // the next launch would report this one again
-  const cudaError_t later = cudaDeviceSynchronize();  // sticky errors come back again
+  cudaGetLastError();  // the next launch would report this one again
+  // Sticky errors come back again; while a graph is taken down nobody may wait for one.
+  const cudaError_t later = cudaDeviceSynchronize();
+  const bool lost = later != cudaSuccess && later != cudaErrorStreamCaptureUnsupported;
   throw Error(say("CUDA: ",
                   doing,
                   " failed: ",
@@ -17,7 +19,7 @@ void check(cudaError_t code, std::string_view doing) {
                   " (",
                   cudaGetErrorName(code),
                   ").",
-                  later == cudaSuccess ? "" : " The GPU cannot be used by this process any more."));
+                  lost ? " The GPU cannot be used by this process any more." : ""));
 }
 
 namespace {
@@ -59,6 +61,13 @@ const Context& context() {
 }  // namespace
 
 cudaStream_t stream() { return context().queue; }
+
+Event make_event(unsigned flags) {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, flags), "making an event");
+  return Event(event);
+}
+
 int multiprocessors() { return context().properties.multiProcessorCount; }
 
 bool available() {
@@ -101,17 +110,6 @@ void* allocate(std::size_t bytes) {
 void release(void* memory) noexcept { cudaFree(memory); }
 
 void synchronize() { check(cudaStreamSynchronize(stream()), "waiting for the GPU"); }
-
-void copy_in(void* to, const void* host, std::size_t bytes) {
-  // From pageable memory: the call returns when the bytes are staged.
-  check(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, stream()), "copying to the GPU");
-}
-
-void copy_out(void* host, const void* from, std::size_t bytes) {
-  check(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, stream()),
-        "copying from the GPU");
-  synchronize();
-}
 
 void copy_within(void* to, const void* from, std::size_t bytes) {
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream()), "copying on the GPU");

@@ -1,6 +1,7 @@
 // The one checked door to the CUDA runtime: errors become exceptions, handles have owners.
 #pragma once
 
+#include <memory>
 #include <string_view>
 
 #include <cuda_runtime.h>
@@ -11,9 +12,17 @@ namespace norma::device {
 /// call, that the process cannot use the GPU any more.
 void check(cudaError_t code, std::string_view doing);
 
-/// The stream on which everything is queued. Made at the first call, on the GPU that
-/// CUDA_VISIBLE_DEVICES puts first.
+/// The stream on which everything is queued, but for the first half of copies to the GPU. Made at
+/// the first call, on the GPU that CUDA_VISIBLE_DEVICES puts first.
 cudaStream_t stream();
+
+/// Frees an event when it goes.
+struct FreeEvent {
+  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
+};
+using Event = std::unique_ptr<CUevent_st, FreeEvent>;
+/// `flags` as cudaEventCreateWithFlags takes them.
+Event make_event(unsigned flags);
 
 /// Multiprocessors of the GPU.
 int multiprocessors();
