@@ -6,6 +6,7 @@
 #include "norma/kernels/cuda/attention_wgmma_keys.cuh"
 #include "norma/kernels/cuda/attention_wgmma_queries.cuh"
 #include "norma/kernels/cuda/row_packs.cuh"
+#include "norma/kernels/cuda/tile_maps.cuh"
 
 namespace norma::kernels {
 

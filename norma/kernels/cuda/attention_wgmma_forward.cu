@@ -1,6 +1,7 @@
 // Attention itself on Hopper.
 #include "norma/kernels/cuda/attention_wgmma.h"
 #include "norma/kernels/cuda/attention_wgmma_forward.cuh"
+#include "norma/kernels/cuda/tile_maps.cuh"
 
 namespace norma::kernels {
 

@@ -6,6 +6,7 @@
 
 #include "norma/device/device.h"
 #include "norma/kernels/cuda/tile_copy.cuh"
+#include "norma/kernels/cuda/tile_maps.cuh"
 #include "norma/kernels/cuda/wgmma.cuh"
 
 namespace norma::kernels::products {

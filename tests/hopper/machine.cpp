@@ -1,0 +1,287 @@
+#include "tests/hopper/machine.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <ucontext.h>
+
+// What a kernel declares as its shared memory.
+namespace norma::kernels::wgmma {
+alignas(1024) unsigned char memory[hopper::kSharedBytes];
+}  // namespace norma::kernels::wgmma
+
+namespace norma::hopper {
+
+namespace {
+
+constexpr std::size_t kStackBytes = std::size_t{64} << 10;
+constexpr int kLanes = 32;
+
+struct Barrier {
+  int arrivals = 0;
+  int missing = 0;
+  std::int64_t bytes = 0;  // announced and not yet there
+  unsigned phase = 0;
+};
+
+struct Meeting {
+  int come = 0;
+  unsigned round = 0;
+};
+
+struct Copy {
+  std::function<void()> work;
+  unsigned barrier;
+  unsigned bytes;
+};
+
+using Group = std::vector<std::function<void()>>;
+
+struct Thread {
+  ucontext_t context{};
+  std::unique_ptr<std::byte[]> stack;
+  bool done = false;
+  std::deque<Group> groups;  // of products; the last one is open
+  std::vector<std::function<void()>> stores;
+};
+
+class Block {
+ public:
+  Block(const Launch& launch, unsigned index, const std::function<void()>& kernel)
+      : launch_(launch),
+        index_(index),
+        kernel_(kernel),
+        threads_(static_cast<std::size_t>(launch.threads)),
+        words_(threads_.size() / kLanes),
+        random_(launch.seed * 1000 + index) {}
+
+  void run();
+  void let_others_run();
+
+  const Launch& launch() const { return launch_; }
+  unsigned index() const { return index_; }
+  int current() const { return current_; }
+  Thread& thread() { return threads_[static_cast<std::size_t>(current_)]; }
+  std::array<Words, kLanes>& words() { return words_[static_cast<std::size_t>(current_ / kLanes)]; }
+  Meeting& meeting(int number) { return meetings_[number]; }
+  Barrier& barrier(unsigned address) {
+    const auto at = barriers_.find(address);
+    if (at == barriers_.end()) throw std::runtime_error("there is no barrier there");
+    return at->second;
+  }
+  void make_barrier(unsigned address, int arrivals) {
+    barriers_[address] = {.arrivals = arrivals, .missing = arrivals};
+  }
+  void queue(Copy copy) { copies_.push_back(std::move(copy)); }
+  void progress() { ++progress_; }
+  void look_at(Barrier& barrier) {
+    progress();
+    if (barrier.missing > 0 || barrier.bytes != 0) return;
+    barrier.phase ^= 1U;
+    barrier.missing = barrier.arrivals;
+  }
+  void do_copy(std::size_t i);
+  /// Others go ahead a little.
+  void linger() {
+    for (auto turns = random_() % 8; turns > 0; --turns) {
+      progress();
+      let_others_run();
+    }
+  }
+  void fail(const std::string& why) {
+    if (failure_.empty()) failure_ = why;
+  }
+
+ private:
+  static void begin();
+  void round();
+  void finish_thread();
+
+  Launch launch_;
+  unsigned index_;
+  const std::function<void()>& kernel_;
+  std::vector<Thread> threads_;
+  std::vector<std::array<Words, kLanes>> words_;
+  std::map<int, Meeting> meetings_;
+  std::map<unsigned, Barrier> barriers_;
+  std::vector<Copy> copies_;
+  std::mt19937_64 random_;
+  ucontext_t home_{};
+  int current_ = 0;
+  std::uint64_t progress_ = 0;
+  std::string failure_;
+};
+
+Block*& at_work() {
+  static Block* block = nullptr;
+  return block;
+}
+
+void Block::begin() { at_work()->finish_thread(); }
+
+void Block::finish_thread() {
+  try {
+    kernel_();
+    const bool open = thread().groups.size() > 1 || !thread().groups.front().empty();
+    if (open) fail("a thread ended before its products were waited for");
+    if (!thread().stores.empty()) fail("a thread ended before its stores were read");
+  } catch (const std::exception& error) {
+    fail(error.what());
+  }
+  thread().done = true;
+  progress();
+  swapcontext(&thread().context, &home_);
+}
+
+void Block::let_others_run() { swapcontext(&thread().context, &home_); }
+
+void Block::do_copy(std::size_t i) {
+  const Copy copy = std::move(copies_[i]);
+  copies_.erase(copies_.begin() + static_cast<std::ptrdiff_t>(i));
+  copy.work();
+  Barrier& told = barrier(copy.barrier);
+  told.bytes -= copy.bytes;
+  look_at(told);
+}
+
+/// Every thread that is left gets a turn, whole warps in an order that changes.
+void Block::round() {
+  std::vector<int> warps(threads_.size() / kLanes);
+  std::iota(warps.begin(), warps.end(), 0);
+  std::shuffle(warps.begin(), warps.end(), random_);
+  for (const int warp : warps) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      current_ = warp * kLanes + lane;
+      if (thread().done) continue;
+      swapcontext(&home_, &thread().context);
+      if (!failure_.empty()) return;
+    }
+  }
+}
+
+void Block::run() {
+  at_work() = this;
+  for (Thread& thread : threads_) {
+    thread.groups.emplace_back();
+    thread.stack = std::make_unique_for_overwrite<std::byte[]>(kStackBytes);
+    getcontext(&thread.context);
+    thread.context.uc_stack.ss_sp = thread.stack.get();
+    thread.context.uc_stack.ss_size = kStackBytes;
+    thread.context.uc_link = nullptr;
+    makecontext(&thread.context, &Block::begin, 0);
+  }
+  const auto is_left = [](const Thread& thread) { return !thread.done; };
+  while (failure_.empty() && std::any_of(threads_.begin(), threads_.end(), is_left)) {
+    const std::uint64_t before = progress_;
+    round();
+    if (copies_.empty()) {
+      if (progress_ == before) fail("threads wait for each other for ever");
+    } else if (progress_ == before || random_() % 4 == 0) {
+      do_copy(random_() % copies_.size());
+    }
+  }
+  at_work() = nullptr;
+  if (!failure_.empty())
+    throw std::runtime_error("block " + std::to_string(index_) + ": " + failure_);
+}
+
+}  // namespace
+
+void run(const Launch& launch, const std::function<void()>& kernel) {
+  for (unsigned i = 0; i < launch.blocks; ++i) {
+    std::memset(shared_memory(), 0xFF, kSharedBytes);  // NaN
+    Block(launch, i, kernel).run();
+  }
+}
+
+int thread() { return at_work()->current(); }
+unsigned block() { return at_work()->index(); }
+unsigned blocks() { return at_work()->launch().blocks; }
+
+unsigned char* shared_memory() { return kernels::wgmma::memory; }
+std::byte* shared(unsigned address, std::size_t bytes) {
+  if (address < kSharedBase || address - kSharedBase + bytes > kSharedBytes) {
+    throw std::runtime_error("shared memory ends before address " + std::to_string(address));
+  }
+  return reinterpret_cast<std::byte*>(shared_memory()) + (address - kSharedBase);
+}
+
+void meet(int number, int count) {
+  Meeting& meeting = at_work()->meeting(number);
+  const unsigned round = meeting.round;
+  at_work()->progress();
+  if (++meeting.come == count) {
+    meeting.come = 0;
+    ++meeting.round;
+    return;
+  }
+  while (meeting.round == round) at_work()->let_others_run();
+}
+void meet_block() { meet(-1, at_work()->launch().threads); }
+
+const OfLanes& exchange(const Words& mine) {
+  Block& block = *at_work();
+  std::array<Words, kLanes>& all = block.words();
+  // Twice: the words of the last exchange have been read, and those of this one are there.
+  const int number = -2 - block.current() / kLanes;
+  meet(number, kLanes);
+  all[static_cast<std::size_t>(block.current() % kLanes)] = mine;
+  meet(number, kLanes);
+  return *reinterpret_cast<const OfLanes*>(all.data());
+}
+
+void make_barrier(unsigned address, int arrivals) { at_work()->make_barrier(address, arrivals); }
+void arrive(unsigned address, unsigned expected_bytes) {
+  Barrier& barrier = at_work()->barrier(address);
+  if (barrier.missing == 0)
+    throw std::runtime_error("more threads arrive at a barrier than it counts");
+  barrier.bytes += expected_bytes;
+  --barrier.missing;
+  at_work()->look_at(barrier);
+}
+bool is_over(unsigned address, unsigned phase) {
+  const auto over = [&] { return at_work()->barrier(address).phase != phase; };
+  if (!over()) at_work()->let_others_run();
+  return over();
+}
+
+void copy(const std::function<void()>& work, unsigned barrier, unsigned bytes) {
+  Block& block = *at_work();
+  block.queue({work, barrier, bytes});
+  if (block.launch().when == When::at_once) block.do_copy(0);
+}
+
+void store(const std::function<void()>& work) {
+  if (at_work()->launch().when == When::at_once) return work();
+  at_work()->thread().stores.push_back(work);
+}
+void read_stores() {
+  for (const std::function<void()>& work : at_work()->thread().stores) work();
+  at_work()->thread().stores.clear();
+}
+
+void product(const std::function<void()>& work) {
+  if (at_work()->launch().when == When::at_once) return work();
+  at_work()->thread().groups.back().push_back(work);
+}
+void close_products() { at_work()->thread().groups.emplace_back(); }
+void wait_for_products(int groups_pending) {
+  std::deque<Group>& groups = at_work()->thread().groups;
+  while (static_cast<int>(groups.size()) - 1 > groups_pending) {
+    if (!groups.front().empty()) at_work()->linger();
+    // Lanes exchange their operands: a thread may be left in the middle of it.
+    const Group group = std::move(groups.front());
+    groups.pop_front();
+    for (const std::function<void()>& work : group) work();
+  }
+}
+
+}  // namespace norma::hopper

@@ -1,0 +1,70 @@
+// A multiprocessor of Hopper on the host, as far as kernels of products and copies see it, so that
+// what they do can be tested where there is no GPU: threads that wait for each other, barriers that
+// count arrivals and bytes, the copy engine, products that are done some time before they are
+// waited for. Each thread is a fiber, all of them share one thread of the host, and a seed says who
+// comes next. What is not here: the order in which different engines see memory, and what a
+// compiler makes of registers.
+//
+// When products and copies are done is a choice (When): as soon as they are asked for, or as late
+// as the instructions allow, reading their operands then. A kernel that is right both ways waits
+// for everything that it must wait for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace norma::hopper {
+
+enum class When : std::uint8_t { at_once, late };
+
+struct Launch {
+  unsigned blocks = 1;
+  int threads = 128;
+  When when = When::at_once;
+  std::uint64_t seed = 1;
+};
+/// Runs the kernel for block after block. Throws std::runtime_error with what happened where
+/// threads wait for each other for ever, or where something is asked for and never waited for.
+void run(const Launch& launch, const std::function<void()>& kernel);
+
+// What a kernel's threads ask for while they run.
+
+int thread();
+unsigned block();
+unsigned blocks();
+
+/// A block's shared memory: addresses begin at kSharedBase, as they do not begin at 0 on a card.
+inline constexpr unsigned kSharedBase = 1024;
+inline constexpr std::size_t kSharedBytes = 232448;  // 227 KiB
+unsigned char* shared_memory();
+std::byte* shared(unsigned address, std::size_t bytes);  // throws where there is none
+
+/// Waits until `count` threads have come to the barrier of this number.
+void meet(int number, int count);
+void meet_block();
+/// Every lane of the warp gives four words and sees those of all lanes.
+struct Words {
+  unsigned at[4];
+};
+using OfLanes = Words[32];
+const OfLanes& exchange(const Words& mine);
+
+void make_barrier(unsigned address, int arrivals);
+/// Arrives, after copies of so many bytes were announced.
+void arrive(unsigned address, unsigned expected_bytes = 0);
+bool is_over(unsigned address, unsigned phase);  // lets others run where it is not
+
+/// The copy engine does it, and tells the barrier of the bytes.
+void copy(const std::function<void()>& work, unsigned barrier, unsigned bytes);
+/// A store of this thread out of shared memory; read_stores() says that it must have been read.
+void store(const std::function<void()>& work);
+void read_stores();
+
+/// Products of this thread: groups of them are closed and waited for in order.
+void product(const std::function<void()>& work);
+void close_products();
+void wait_for_products(int groups_pending);
+
+}  // namespace norma::hopper

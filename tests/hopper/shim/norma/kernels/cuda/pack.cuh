@@ -1,0 +1,121 @@
+// In place of the page of this name: what kernels for Hopper need of CUDA, on the host
+// (tests/hopper/machine.h).
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "norma/base/bf16.h"
+#include "norma/base/into.h"
+#include "norma/kernels/rows.h"
+#include "tests/hopper/machine.h"
+
+#define __device__
+#define __global__
+#define __shared__
+#define __grid_constant__
+#define __align__(bytes)
+#define __launch_bounds__(...)
+#define __CUDA_ARCH_FEAT_SM90_ALL 1
+
+namespace norma::device {
+int multiprocessors();
+}  // namespace norma::device
+
+namespace norma::kernels {
+
+using std::max;
+using std::min;
+
+/// threadIdx.x and its like.
+template <class Ask>
+struct Coordinate {
+  struct Value {
+    operator unsigned() const { return static_cast<unsigned>(Ask{}()); }  // NOLINT: as CUDA's
+  } x;
+};
+struct AskThread {
+  int operator()() const { return hopper::thread(); }
+};
+struct AskBlock {
+  unsigned operator()() const { return hopper::block(); }
+};
+struct AskBlocks {
+  unsigned operator()() const { return hopper::blocks(); }
+};
+inline constexpr Coordinate<AskThread> threadIdx{};
+inline constexpr Coordinate<AskBlock> blockIdx{};
+inline constexpr Coordinate<AskBlocks> gridDim{};
+
+inline void __syncthreads() { hopper::meet_block(); }
+inline void __syncwarp() { hopper::exchange({}); }
+
+/// What a lane of the warp has.
+template <class T>
+T of_lane(const hopper::OfLanes& all, unsigned lane) {
+  static_assert(sizeof(T) == sizeof(unsigned));
+  T value;
+  std::memcpy(&value, &all[lane].at[0], sizeof value);
+  return value;
+}
+template <class T>
+const hopper::OfLanes& exchange_one(T mine) {
+  hopper::Words words{};
+  std::memcpy(&words.at[0], &mine, sizeof mine);
+  return hopper::exchange(words);
+}
+template <class T>
+T __shfl_sync(unsigned, T mine, int lane) {
+  return of_lane<T>(exchange_one(mine), static_cast<unsigned>(lane));
+}
+inline bool __all_sync(unsigned, bool mine) {
+  const hopper::OfLanes& all = exchange_one(mine ? 1U : 0U);
+  return std::all_of(
+      std::begin(all), std::end(all), [](const hopper::Words& lane) { return lane.at[0] != 0; });
+}
+
+/// Over a group of kLanes neighbours, in the order of the page of this name.
+template <int kLanes, class C, class Join>
+C over_lanes(C value, const Join& join) {
+  const auto lane = static_cast<unsigned>(hopper::thread() % 32);
+  for (unsigned step = kLanes / 2; step > 0; step /= 2) {
+    value = join(value, of_lane<C>(exchange_one(value), lane ^ step));
+  }
+  return value;
+}
+template <int kLanes = 32, class C>
+C warp_sum(C value) {
+  return over_lanes<kLanes>(value, [](C one, C other) { return one + other; });
+}
+template <int kLanes = 32, class C>
+C warp_max(C value) {
+  return over_lanes<kLanes>(value, [](C one, C other) { return other > one ? other : one; });
+}
+
+inline float __expf(float x) { return std::exp(x); }
+inline float __uint_as_float(unsigned bits) {
+  float value = 0;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+template <class C>
+C read(float value) {
+  return static_cast<C>(value);
+}
+template <class T>
+inline constexpr int kPack = 16 / static_cast<int>(sizeof(T));
+template <class T>
+bool packs(const Rows<T>& rows, int n) {
+  return rows.cols % n == 0 && rows.stride % n == 0;
+}
+template <int N>
+void put_pack(Bf16* to, const float (&values)[N], Into into) {
+  for (int i = 0; i < N; ++i) {
+    to[i] = to_bf16(into == Into::add ? to_float(to[i]) + values[i] : values[i]);
+  }
+}
+
+}  // namespace norma::kernels

@@ -1,0 +1,124 @@
+// In place of the page of this name: products of a warpgroup as the host does them
+// (tests/hopper/machine.h), as far as attention needs them.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "norma/kernels/cuda/pack.cuh"
+
+namespace norma::kernels::wgmma {
+
+inline constexpr int kWarpgroup = 128;
+
+inline void begin() {}
+inline void commit() { hopper::close_products(); }
+template <int kPending>
+void wait() {
+  hopper::wait_for_products(kPending);
+}
+template <int N>
+void arrived(float (&)[N]) {}
+template <int N>
+void used(unsigned (&)[N][4]) {}
+
+/// What a descriptor says of an operand in shared memory; see wgmma.cuh.
+struct Operand {
+  unsigned address, leading, stride;
+  explicit Operand(std::uint64_t descriptor)
+      : address(static_cast<unsigned>(descriptor & 0x3FFF) * 16),
+        leading(static_cast<unsigned>(descriptor >> 16 & 0x3FFF) * 16),
+        stride(static_cast<unsigned>(descriptor >> 32 & 0x3FFF) * 16) {
+    if (descriptor >> 62 != 1)
+      throw std::runtime_error("only a swizzle of 128 bytes is known here");
+  }
+  /// Of a row, or turned of a column, at a depth of up to 16.
+  float at(int place, int depth, bool turned) const {
+    const int across = turned ? depth : place;  // which line of 128 bytes
+    const int along = turned ? place : depth;   // where in it
+    unsigned at = address + static_cast<unsigned>(across / 8) * stride +
+                  static_cast<unsigned>(across % 8) * 128 +
+                  static_cast<unsigned>(along / 64) * leading +
+                  static_cast<unsigned>(along % 64) * 2;
+    at ^= (at >> 7 & 7U) << 4;
+    Bf16 value;
+    std::memcpy(&value, hopper::shared(at, sizeof value), sizeof value);
+    return to_float(value);
+  }
+};
+
+inline int row_in_warpgroup(int r) {
+  return hopper::thread() % kWarpgroup / 32 * 16 + hopper::thread() % 32 / 4 + 8 * r;
+}
+inline float half_of(unsigned both, int e) {
+  return __uint_as_float(e == 0 ? both << 16 : both & 0xFFFF0000U);
+}
+/// d (+)= left·right, with left(r, depth) of this thread's two rows.
+template <int N, class Left>
+void add_up(float (&d)[N], const Left& left, const Operand& right, bool turned, bool add) {
+  for (int i = 0; i < N; ++i) {
+    const int column = 8 * (i / 4) + 2 * (hopper::thread() % 4) + i % 2;
+    float sum = add ? d[i] : 0;
+    for (int k = 0; k < 16; ++k) sum += left(i / 2 % 2, k) * right.at(column, k, turned);
+    d[i] = sum;
+  }
+}
+template <bool kTurned, int N>
+void queue(float (&d)[N], std::uint64_t a, std::uint64_t b, bool add) {
+  hopper::product([&d, a, b, add] {
+    const Operand rows(a);
+    const auto left = [&](int r, int k) { return rows.at(row_in_warpgroup(r), k, false); };
+    add_up(d, left, Operand(b), kTurned, add);
+  });
+}
+template <bool kTurned, int N>
+void queue(float (&d)[N], const unsigned (&a)[4], std::uint64_t b, bool add) {
+  hopper::product([&d, &a, b, add] {
+    hopper::Words mine{};
+    std::memcpy(mine.at, a, sizeof mine.at);
+    hopper::OfLanes all;
+    std::memcpy(all, hopper::exchange(mine), sizeof all);
+    const int quad = hopper::thread() % 32 / 4 * 4;
+    const auto left = [&](int r, int k) {
+      return half_of(all[quad + k % 8 / 2].at[2 * (k / 8) + r], k % 2);
+    };
+    add_up(d, left, Operand(b), kTurned, add);
+  });
+}
+template <bool kTurned, int N, class Left>
+void multiply(float (&d)[N], const Left& a, std::uint64_t b) {
+  queue<kTurned>(d, a, b, false);
+}
+template <bool kTurned, int N, class Left>
+void multiply_add(float (&d)[N], const Left& a, std::uint64_t b) {
+  queue<kTurned>(d, a, b, true);
+}
+
+inline void load_matrices(unsigned row, unsigned (&to)[4]) {
+  const hopper::OfLanes& all = exchange_one(row);
+  const auto lane = static_cast<unsigned>(hopper::thread() % 32);
+  for (unsigned m = 0; m < 4; ++m) {
+    const unsigned from = of_lane<unsigned>(all, 8 * m + lane / 4) + lane % 4 * 4;
+    std::memcpy(&to[m], hopper::shared(from, 4), 4);
+  }
+}
+inline void store_matrices(unsigned row, const unsigned (&from)[4]) {
+  const hopper::OfLanes& all = exchange_one(row);
+  const auto lane = static_cast<unsigned>(hopper::thread() % 32);
+  for (unsigned m = 0; m < 4; ++m) {
+    const unsigned to = of_lane<unsigned>(all, 8 * m + lane / 4) + lane % 4 * 4;
+    std::memcpy(hopper::shared(to, 4), &from[m], 4);
+  }
+}
+
+inline unsigned pair(float low, float high) {
+  return static_cast<unsigned>(to_bf16(low).bits) | static_cast<unsigned>(to_bf16(high).bits) << 16;
+}
+
+inline void meet(int warpgroup) { hopper::meet(warpgroup + 1, kWarpgroup); }
+template <int kRegisters>
+void fewer_registers() {}
+template <int kRegisters>
+void more_registers() {}
+
+}  // namespace norma::kernels::wgmma
