@@ -37,17 +37,17 @@ __device__ inline unsigned aligned_address(const unsigned char* memory) {
   return (tile_copy::shared_address(memory) + 1023) & ~1023U;
 }
 
-/// For each stage of the ring whether it is full and whether it is empty, and the same for the
-/// tile's own rows.
-template <int kCount>
+/// For each stage of the ring whether it is full and whether it is empty, and the same for each
+/// slot of a tile's own rows.
+template <int kCount, int kSlots = 1>
 struct Barriers {
   static constexpr int kStages = kCount;
-  static constexpr int kBarriersBytes = 8 * (2 * kStages + 2);
+  static constexpr int kBarriersBytes = 8 * 2 * (kStages + kSlots);
   unsigned barriers;
   __device__ unsigned full(int stage) const { return barriers + static_cast<unsigned>(8 * stage); }
   __device__ unsigned empty(int stage) const { return full(kStages + stage); }
-  __device__ unsigned own_full() const { return full(2 * kStages); }
-  __device__ unsigned own_empty() const { return full(2 * kStages + 1); }
+  __device__ unsigned own_full(int slot = 0) const { return full(2 * (kStages + slot)); }
+  __device__ unsigned own_empty(int slot = 0) const { return full(2 * (kStages + slot) + 1); }
 
   /// By all threads, once. `senders`: lanes that arrive when a stage is filled.
   __device__ void make_barriers(int senders) const {
@@ -56,8 +56,10 @@ struct Barriers {
         tile_copy::make_barrier(full(i), senders);
         tile_copy::make_barrier(empty(i), kConsumerWarps);
       }
-      tile_copy::make_barrier(own_full(), 1);
-      tile_copy::make_barrier(own_empty(), kConsumerWarps);
+      for (int i = 0; i < kSlots; ++i) {
+        tile_copy::make_barrier(own_full(i), 1);
+        tile_copy::make_barrier(own_empty(i), kConsumerWarps);
+      }
       tile_copy::publish_barriers();
     }
     __syncthreads();

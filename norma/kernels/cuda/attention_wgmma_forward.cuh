@@ -2,7 +2,8 @@
 // blocks of 128, from the last to the first: a mask cuts only the block that comes first.
 //   S = q·kᵀ   P = 2^(scale·S - most)   o = Σ P·v / Σ P   lse = ln(2)·most + ln(Σ P)
 // `most` is the largest logit of a row so far, in powers of two; where it grows, what has been
-// added up shrinks. S of the next block is on its way while P of this one meets its values.
+// added up shrinks. S of the next block is on its way while P of this one meets its values, also
+// where the next block belongs to the next tile.
 #pragma once
 
 #include <cfloat>
@@ -16,32 +17,27 @@ struct ForwardMaps {
   CUtensorMap q, k, v, o;
 };
 
-/// Where things lie in shared memory.
+/// Where things lie in shared memory: q of two tiles, where their o leaves from too, and a ring in
+/// which blocks of 128 keys and of 128 values take turns.
 template <int kWidth>
-struct ForwardPlan : Barriers<kWidth == 64 ? 5 : 3> {
-  using Ring = Barriers<kWidth == 64 ? 5 : 3>;
-  // Whether queries are held in registers. Where they are not, products need the tile's own rows to
-  // its end, and o leaves from where they were.
-  static constexpr bool kHeld = kWidth == 64;
+struct ForwardPlan : Barriers<kWidth == 64 ? 12 : 5, 2> {
+  using Ring = Barriers<kWidth == 64 ? 12 : 5, 2>;
+  static constexpr bool kHeld = kWidth == 64;  // whether a tile's queries are held in registers
   static constexpr int kRowsBytes = kWidth / kSide * kSquareBytes;  // 64 rows of one matrix
-  static constexpr int kOwnBytes = 2 * kRowsBytes;
-  static constexpr int kOutAt = kHeld ? kOwnBytes : 0;
-  static constexpr int kStagesAt = kOutAt + kOwnBytes;
-  static constexpr int kStageBytes = 4 * kRowsBytes;  // 128 keys, then their values
-  static constexpr int kBarriersAt = kStagesAt + Ring::kStages * kStageBytes;
+  static constexpr int kTileBytes = 2 * kRowsBytes;                 // 128 rows
+  static constexpr int kStagesAt = 2 * kTileBytes;
+  static constexpr int kBarriersAt = kStagesAt + Ring::kStages * kTileBytes;
   static constexpr int kBytes = 1024 + kBarriersAt + Ring::kBarriersBytes;
 
   unsigned base;
   __device__ explicit ForwardPlan(const unsigned char* memory)
       : Ring{aligned_address(memory) + kBarriersAt}, base(aligned_address(memory)) {}
-  __device__ unsigned q(int warpgroup) const {
-    return base + static_cast<unsigned>(warpgroup * kRowsBytes);
+  __device__ unsigned own(int slot, int warpgroup) const {
+    return base + static_cast<unsigned>(slot * kTileBytes + warpgroup * kRowsBytes);
   }
-  __device__ unsigned out(int warpgroup) const { return q(warpgroup) + kOutAt; }
-  __device__ unsigned k(int stage) const {
-    return base + static_cast<unsigned>(kStagesAt + stage * kStageBytes);
+  __device__ unsigned block(int stage) const {
+    return base + static_cast<unsigned>(kStagesAt + stage * kTileBytes);
   }
-  __device__ unsigned v(int stage) const { return k(stage) + 2 * kRowsBytes; }
 };
 
 struct ForwardTile {
@@ -55,30 +51,29 @@ struct ForwardTile {
         blocks(s.causal ? at.tile() + 1 : (static_cast<int>(s.keys) + kTile - 1) / kTile) {}
 };
 
-/// 128 keys and their values; by one lane. Keys' squares lie below each other first, values' beside
-/// each other.
-template <int kWidth>
+/// 128 keys, or where kTurned 128 values; by one lane. Keys' squares lie below each other first,
+/// values' beside each other.
+template <int kWidth, bool kTurned>
 __device__ inline void copy_keys(const ForwardPlan<kWidth>& plan,
                                  int stage,
-                                 const ForwardMaps& maps,
+                                 const CUtensorMap* from,
                                  const ForwardTile& tile,
                                  int key) {
   const unsigned full = plan.full(stage);
-  tile_copy::arrive_expecting(full, ForwardPlan<kWidth>::kStageBytes);
+  tile_copy::arrive_expecting(full, ForwardPlan<kWidth>::kTileBytes);
 #pragma unroll
   for (int w = 0; w < 2; ++w) {
 #pragma unroll
     for (int c = 0; c < kWidth / kSide; ++c) {
-      const auto square = static_cast<unsigned>((c * 2 + w) * kSquareBytes);
-      tile_copy::copy_head(
-          plan.k(stage) + square, &maps.k, c * kSide, tile.kv, key + w * kSide, tile.b, full);
+      const int square = kTurned ? w * (kWidth / kSide) + c : c * 2 + w;
+      tile_copy::copy_head(plan.block(stage) + static_cast<unsigned>(square * kSquareBytes),
+                           from,
+                           c * kSide,
+                           tile.kv,
+                           key + w * kSide,
+                           tile.b,
+                           full);
     }
-    copy_rows<kWidth>(plan.v(stage) + static_cast<unsigned>(w * ForwardPlan<kWidth>::kRowsBytes),
-                      &maps.v,
-                      tile.kv,
-                      key + w * kSide,
-                      tile.b,
-                      full);
   }
 }
 
@@ -87,31 +82,29 @@ __device__ void forward_producer(const ForwardMaps& maps,
                                  const AttentionShape& s,
                                  const Walk& walk,
                                  const ForwardPlan<kWidth>& plan) {
-  using AtWork = ForwardPlan<kWidth>;
-  Place<AtWork::kStages> place;
-  unsigned own_phase = 0;
+  Place<ForwardPlan<kWidth>::kStages> place;
+  Place<2> slot;
   for (Tiles at(walk); at.there(); at.next()) {
     const ForwardTile tile(s, at);
-    // Where the own rows of the last tile are needed to its end, what it has left of the ring is
-    // filled meanwhile.
-    const int own_at = AtWork::kHeld ? 0 : min(tile.blocks, AtWork::kStages) - 1;
-    for (int f = 0; f < tile.blocks; ++f) {
-      if (f == own_at) {
-        tile_copy::wait(plan.own_empty(), own_phase ^ 1U);
-        own_phase ^= 1U;
-        if (lane() == 0) {
-          tile_copy::arrive_expecting(plan.own_full(), AtWork::kOwnBytes);
-          for (int w = 0; w < 2; ++w) {
-            const int query = tile.first + w * kSide;
-            copy_rows<kWidth>(plan.q(w), &maps.q, tile.h, query, tile.b, plan.own_full());
-          }
-        }
+    tile_copy::wait(plan.own_empty(slot.stage), slot.phase ^ 1U);
+    if (lane() == 0) {
+      const unsigned full = plan.own_full(slot.stage);
+      tile_copy::arrive_expecting(full, ForwardPlan<kWidth>::kTileBytes);
+      for (int w = 0; w < 2; ++w) {
+        const int query = tile.first + w * kSide;
+        copy_rows<kWidth>(plan.own(slot.stage, w), &maps.q, tile.h, query, tile.b, full);
       }
+    }
+    __syncwarp();  // a lane two phases behind would wait for ever
+    slot.next();
+    for (int f = tile.blocks - 1; f >= 0; --f) {
       tile_copy::wait(plan.empty(place.stage), place.phase ^ 1U);
-      if (lane() == 0) {
-        copy_keys(plan, place.stage, maps, tile, (tile.blocks - 1 - f) * kTile);
-      }
-      __syncwarp();  // a lane two phases behind would wait for ever
+      if (lane() == 0) copy_keys<kWidth, false>(plan, place.stage, &maps.k, tile, f * kTile);
+      __syncwarp();
+      place.next();
+      tile_copy::wait(plan.empty(place.stage), place.phase ^ 1U);
+      if (lane() == 0) copy_keys<kWidth, true>(plan, place.stage, &maps.v, tile, f * kTile);
+      __syncwarp();
       place.next();
     }
   }
@@ -125,9 +118,10 @@ struct ForwardRows {
 };
 
 /// P from S, in place, with a scale that is negative where kNegative. Where kMasked a row sees the
-/// block's columns before its `end`; of a tile's first block it sees one at least.
+/// block's columns before its `end`; of a tile's first block it sees one at least. Nobody sees more
+/// than the first 2·N columns.
 template <bool kMasked, bool kNegative, int N>
-__device__ inline void signed_probabilities(float (&s)[N],
+__device__ inline void signed_probabilities(float (&s)[kTile / 2],
                                             float scale,
                                             const int (&end)[2],
                                             ForwardRows& rows) {
@@ -153,31 +147,31 @@ __device__ inline void signed_probabilities(float (&s)[N],
     sum[i % 4] += s[i];
   }
 #pragma unroll
+  for (int i = N; i < kTile / 2; ++i) s[i] = 0;
+#pragma unroll
   for (int r = 0; r < 2; ++r) {
     rows.sum[r] = fmaf(rows.sum[r], rows.shrink[r], sum[2 * r] + sum[2 * r + 1]);
   }
 }
 /// With a scale of any sign. The branch goes around all of it: ptxas lifts the wait for a product
 /// that comes behind it to the begin of its basic block, which must not be before the exponentials.
-template <bool kMasked, int N>
-__device__ inline void probabilities(float (&s)[N],
+template <bool kMasked, int N = kTile / 2>
+__device__ inline void probabilities(float (&s)[kTile / 2],
                                      float scale,
                                      const int (&end)[2],
                                      ForwardRows& rows) {
   if (scale < 0) {
-    signed_probabilities<kMasked, true>(s, scale, end, rows);
+    signed_probabilities<kMasked, true, N>(s, scale, end, rows);
   } else {
-    signed_probabilities<kMasked, false>(s, scale, end, rows);
+    signed_probabilities<kMasked, false, N>(s, scale, end, rows);
   }
 }
 
-/// Rounds P for its product; beyond its columns there is none.
-template <int N>
-__device__ inline void round_probabilities(const float (&s)[N], unsigned (&p)[kTile / 16][4]) {
+/// Rounds P for its product.
+__device__ inline void round_probabilities(const float (&s)[kTile / 2],
+                                           unsigned (&p)[kTile / 16][4]) {
 #pragma unroll
-  for (int i = 0; i < kTile / 2; i += 2) {
-    p[i / 8][i % 8 / 2] = i < N ? pair(s[i % N], s[i % N + 1]) : 0;
-  }
+  for (int i = 0; i < kTile / 2; i += 2) p[i / 8][i % 8 / 2] = pair(s[i], s[i + 1]);
 }
 
 /// The rows of o so far are worth less. Most blocks do not bring a larger logit to any row of a
@@ -194,7 +188,7 @@ template <int kWidth>
 __device__ inline void store_tile(const AttentionForward<Bf16>& a,
                                   const ForwardMaps& maps,
                                   const ForwardTile& tile,
-                                  const ForwardPlan<kWidth>& plan,
+                                  unsigned out,
                                   int me,
                                   const ForwardRows& rows,
                                   float (&o)[kWidth / 2]) {
@@ -216,22 +210,22 @@ __device__ inline void store_tile(const AttentionForward<Bf16>& a,
       o[i + 1] *= inverse;
     }
   }
-  if (speaks) tile_copy::wait_until_read<0>();  // what was there before
-  meet(me);
+  meet(me);  // nobody reads queries there any more
 #pragma unroll
-  for (int k = 0; k < kWidth / 16; ++k) store_rounded(plan.out(me), k, o + 8 * k);
+  for (int k = 0; k < kWidth / 16; ++k) store_rounded(out, k, o + 8 * k);
   tile_copy::show_to_engine();
   meet(me);
   if (!speaks || count <= 0) return;
 #pragma unroll
   for (int c = 0; c < kWidth / kSide; ++c) {
     const auto square = static_cast<unsigned>(c * kSquareBytes);
-    tile_copy::store_head(&maps.o, c * kSide, tile.h, first, tile.b, plan.out(me) + square);
+    tile_copy::store_head(&maps.o, c * kSide, tile.h, first, tile.b, out + square);
   }
   tile_copy::close_stores();
-  if constexpr (!ForwardPlan<kWidth>::kHeld) tile_copy::wait_until_read<0>();
 }
 
+/// Block after block over all tiles: P of one tile's last block meets its values while S of the
+/// next tile's first block is made.
 template <int kWidth>
 __device__ void forward_consumer(const AttentionForward<Bf16>& a,
                                  const ForwardMaps& maps,
@@ -240,86 +234,122 @@ __device__ void forward_consumer(const AttentionForward<Bf16>& a,
                                  int me) {
   using AtWork = ForwardPlan<kWidth>;
   const AttentionShape& shape = a.shape;
+  Tiles at(walk);
+  if (!at.there()) return;
+  ForwardTile tile(shape, at);  // of P
+  int f = 0;                    // blocks of the tile before P's
   Place<AtWork::kStages> place;
-  unsigned own_phase = 0;
+  Place<2> slot;        // of the tile that S belongs to
+  bool leaves = false;  // o of the tile before is on its way from the other slot
+  float scale = 0;
   unsigned q[kWidth / 16][4];
-  for (Tiles at(walk); at.there(); at.next()) {
-    const ForwardTile tile(shape, at);
-    const float scale = a.head_factor[tile.h] * kLog2E;
-    int end[2];  // in the first block
+  float o[kWidth / 2] = {};
+  float s[kTile / 2];
+  unsigned p[kTile / 16][4];
+  ForwardRows rows;
+  const auto own = [&](int k) -> decltype(auto) {
+    if constexpr (AtWork::kHeld) {
+      return (q[k]);
+    } else {
+      return rows_step(plan.own(slot.stage, me), k);
+    }
+  };
+  const auto begin_tile = [&](const ForwardTile& of) {
+    scale = a.head_factor[of.h] * kLog2E;
+    tile_copy::wait(plan.own_full(slot.stage), slot.phase);
+    if constexpr (AtWork::kHeld) load_left(plan.own(slot.stage, me), q);
+  };
+  const auto give_back = [&] {  // the slot that o has left
+    if (!leaves) return;
+    if (threadIdx.x % kWarpgroup == 0) tile_copy::wait_until_read<0>();
+    release(plan.own_empty(1 - slot.stage));
+    leaves = false;
+  };
+  const auto first_probabilities = [&](const ForwardTile& of) {
+    int end[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       end[r] = shape.causal ? me * kSide + row_of(r) + 1
-                            : static_cast<int>(shape.keys) - (tile.blocks - 1) * kTile;
+                            : static_cast<int>(shape.keys) - (of.blocks - 1) * kTile;
     }
-    tile_copy::wait(plan.own_full(), own_phase);
-    own_phase ^= 1U;
-    if constexpr (AtWork::kHeld) {
-      load_left(plan.q(me), q);
-      release(plan.own_empty());
-    }
-    ForwardRows rows;
-    float o[kWidth / 2] = {};
-    float s[kTile / 2];
-    unsigned p[kTile / 16][4];
-    const auto own = [&](int k) -> decltype(auto) {
-      if constexpr (AtWork::kHeld) {
-        return (q[k]);
-      } else {
-        return rows_step(plan.q(me), k);
-      }
-    };
-    const auto first_block = [&](auto& part) {
-      begin();
-      multiply_steps<kWidth, kTile>(part, own, plan.k(place.stage));
-      commit();
-      wait<0>();
-      arrived(part);
-      if (shape.causal || end[0] < kTile) {
-        probabilities<true>(part, scale, end, rows);
-      } else {
-        probabilities<false>(part, scale, end, rows);
-      }
-      round_probabilities(part, p);
-    };
-    tile_copy::wait(plan.full(place.stage), place.phase);
-    arrived(o);
+    rows = {};
     if (shape.causal && me == 0) {  // its queries come before the other half of the keys
-      float half[kSide / 2];
-      first_block(half);
+      probabilities<true, kSide / 2>(s, scale, end, rows);
+    } else if (shape.causal || end[0] < kTile) {
+      probabilities<true>(s, scale, end, rows);
     } else {
-      first_block(s);
-    }
-    for (int f = 1; f < tile.blocks; ++f) {
-      const int stage = place.stage;  // of P
-      place.next();
-      tile_copy::wait(plan.full(place.stage), place.phase);
-      begin();
-      multiply_steps<kWidth, kTile>(s, own, plan.k(place.stage));
-      commit();
-      add_product<kWidth>(o, p, plan.v(stage));
-      commit();
-      wait<1>();
-      arrived(s);
       probabilities<false>(s, scale, end, rows);
-      wait<0>();
-      arrived(o);
-      used(p);
-      release(plan.empty(stage));
-      shrink_rows(o, rows);
-      round_probabilities(s, p);
     }
+  };
+  begin_tile(tile);
+  tile_copy::wait(plan.full(place.stage), place.phase);
+  arrived(o);
+  begin();
+  multiply_steps<kWidth, kTile>(s, own, plan.block(place.stage));
+  commit();
+  wait<0>();
+  arrived(s);
+  release(plan.empty(place.stage));
+  first_probabilities(tile);
+  round_probabilities(s, p);
+  for (;;) {
+    const bool ends = f + 1 == tile.blocks;  // P is the tile's last
+    ForwardTile next = tile;
+    give_back();
+    if (ends) {
+      at.next();
+      if (!at.there()) break;
+      next = ForwardTile(shape, at);
+      slot.next();
+      begin_tile(next);
+    }
+    place.next();
+    const int values = place.stage;
+    tile_copy::wait(plan.full(values), place.phase);
+    place.next();
+    const int keys = place.stage;
+    tile_copy::wait(plan.full(keys), place.phase);
     begin();
-    add_product<kWidth>(o, p, plan.v(place.stage));
+    multiply_steps<kWidth, kTile>(s, own, plan.block(keys));
     commit();
+    add_product<kWidth>(o, p, plan.block(values));
+    commit();
+    wait<1>();
+    arrived(s);
+    release(plan.empty(keys));
+    const ForwardRows before = rows;
+    if (ends) {
+      first_probabilities(next);
+    } else {
+      probabilities<false>(s, scale, {}, rows);
+    }
     wait<0>();
     arrived(o);
     used(p);
-    release(plan.empty(place.stage));
-    place.next();
-    store_tile(a, maps, tile, plan, me, rows, o);
-    if constexpr (!AtWork::kHeld) release(plan.own_empty());
+    release(plan.empty(values));
+    if (ends) {
+      store_tile<kWidth>(a, maps, tile, plan.own(1 - slot.stage, me), me, before, o);
+      leaves = true;
+#pragma unroll
+      for (float& one : o) one = 0;
+      tile = next;
+      f = 0;
+    } else {
+      shrink_rows(o, rows);
+      ++f;
+    }
+    round_probabilities(s, p);
   }
+  place.next();
+  tile_copy::wait(plan.full(place.stage), place.phase);
+  begin();
+  add_product<kWidth>(o, p, plan.block(place.stage));
+  commit();
+  wait<0>();
+  arrived(o);
+  used(p);
+  release(plan.empty(place.stage));
+  store_tile<kWidth>(a, maps, tile, plan.own(slot.stage, me), me, rows, o);
   if (threadIdx.x % kWarpgroup == 0) tile_copy::wait_until_read<0>();
 }
 
