@@ -200,9 +200,9 @@ __device__ inline void copy_block(const Plan<kWidth>& plan,
 }
 
 /// out = own·blockᵀ, with own(k) for the k-th step of own's depth and the first rows of a block of
-/// kRows.
-template <int kWidth, int kRows, int N, class Own>
-__device__ inline void multiply_steps(float (&out)[N], const Own& own, unsigned block) {
+/// kRows, which is an address or a descriptor.
+template <int kWidth, int kRows, int N, class Own, class Block>
+__device__ inline void multiply_steps(float (&out)[N], const Own& own, Block block) {
   multiply<false>(out, own(0), rows_step<kRows>(block, 0));
 #pragma unroll
   for (int k = 1; k < kWidth / 16; ++k) {
@@ -228,11 +228,11 @@ __device__ inline void multiply_rows(float (&out)[kSide / 2],
     multiply_rows<kWidth>(out, own, block);
   }
 }
-/// out += left·block, left in registers.
-template <int kWidth, int K>
+/// out += left·block, left in registers; block is an address or a descriptor.
+template <int kWidth, int K, class Block>
 __device__ inline void add_product(float (&out)[kWidth / 2],
                                    const unsigned (&left)[K][4],
-                                   unsigned block) {
+                                   Block block) {
 #pragma unroll
   for (int k = 0; k < K; ++k) multiply_add<true>(out, left[k], turned_step<kWidth>(block, k));
 }

@@ -242,7 +242,8 @@ __device__ void forward_consumer(const AttentionForward<Bf16>& a,
   Place<2> slot;        // of the tile that S belongs to
   bool leaves = false;  // o of the tile before is on its way from the other slot
   float scale = 0;
-  unsigned q[kWidth / 16][4];
+  std::uint64_t queries = 0;   // the tile of q, or
+  unsigned q[kWidth / 16][4];  // what is held of it
   float o[kWidth / 2] = {};
   float s[kTile / 2];
   unsigned p[kTile / 16][4];
@@ -251,12 +252,13 @@ __device__ void forward_consumer(const AttentionForward<Bf16>& a,
     if constexpr (AtWork::kHeld) {
       return (q[k]);
     } else {
-      return rows_step(plan.own(slot.stage, me), k);
+      return rows_step(queries, k);
     }
   };
   const auto begin_tile = [&](const ForwardTile& of) {
     scale = a.head_factor[of.h] * kLog2E;
     tile_copy::wait(plan.own_full(slot.stage), slot.phase);
+    queries = tile_of_warp(plan.own(slot.stage, me));
     if constexpr (AtWork::kHeld) load_left(plan.own(slot.stage, me), q);
   };
   const auto give_back = [&] {  // the slot that o has left
@@ -310,9 +312,9 @@ __device__ void forward_consumer(const AttentionForward<Bf16>& a,
     const int keys = place.stage;
     tile_copy::wait(plan.full(keys), place.phase);
     begin();
-    multiply_steps<kWidth, kTile>(s, own, plan.block(keys));
+    multiply_steps<kWidth, kTile>(s, own, tile_of_warp(plan.block(keys)));
     commit();
-    add_product<kWidth>(o, p, plan.block(values));
+    add_product<kWidth>(o, p, tile_of_warp(plan.block(values)));
     commit();
     wait<1>();
     arrived(s);

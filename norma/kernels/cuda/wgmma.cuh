@@ -65,6 +65,22 @@ __device__ inline std::uint64_t turned_step(unsigned tile, int k) {
   constexpr int kBelow = kColumns / kSide * kSquareBytes;
   return descriptor(tile + static_cast<unsigned>(k / 4 * kBelow + k % 4 * 2048));
 }
+/// The same from the descriptor of a tile's begin: an addition each.
+template <int kRows = kSide>
+__device__ inline std::uint64_t rows_step(std::uint64_t tile, int k) {
+  constexpr int kBeside = kRows / kSide * kSquareBytes;
+  return tile + static_cast<unsigned>(k / 4 * kBeside + k % 4 * 32) / 16;
+}
+template <int kColumns = kSide>
+__device__ inline std::uint64_t turned_step(std::uint64_t tile, int k) {
+  constexpr int kBelow = kColumns / kSide * kSquareBytes;
+  return tile + static_cast<unsigned>(k / 4 * kBelow + k % 4 * 2048) / 16;
+}
+/// The descriptor of a tile of which the compiler sees that it is the same for a whole warp, as it
+/// must be: what it does not see it takes from lane to lane for every product.
+__device__ inline std::uint64_t tile_of_warp(unsigned address) {
+  return descriptor(__shfl_sync(0xFFFFFFFFU, address, 0));
+}
 /// The same of rows where a tile consists of strips.
 __device__ inline std::uint64_t rows_step_of_strips(unsigned tile, int k) {
   return descriptor<512, Swizzle::of_64>(tile + static_cast<unsigned>(k * 32));
