@@ -52,29 +52,27 @@ __device__ inline std::uint64_t descriptor(unsigned address) {
   return (address & 0x3FFFFU) / 16 | kLeading << 16 | std::uint64_t{kStride / 16} << 32 |
          static_cast<std::uint64_t>(kSwizzle) << 62;
 }
-/// The k-th step of 16 in the depth of a tile that begins at this address: of kRows rows, where
-/// squares below each other come before those beside them; turned, of kColumns columns, where it is
-/// the other way round.
-template <int kRows = kSide>
-__device__ inline std::uint64_t rows_step(unsigned tile, int k) {
-  constexpr int kBeside = kRows / kSide * kSquareBytes;
-  return descriptor(tile + static_cast<unsigned>(k / 4 * kBeside + k % 4 * 32));
-}
-template <int kColumns = kSide>
-__device__ inline std::uint64_t turned_step(unsigned tile, int k) {
-  constexpr int kBelow = kColumns / kSide * kSquareBytes;
-  return descriptor(tile + static_cast<unsigned>(k / 4 * kBelow + k % 4 * 2048));
-}
-/// The same from the descriptor of a tile's begin: an addition each.
+/// The k-th step of 16 in the depth of a tile, from the descriptor of its begin or its address: of
+/// kRows rows, where squares below each other come before those beside them; turned, of kColumns
+/// columns, where it is the other way round. An addition each: descriptors that are put together
+/// from addresses step by step cost four instructions more.
 template <int kRows = kSide>
 __device__ inline std::uint64_t rows_step(std::uint64_t tile, int k) {
   constexpr int kBeside = kRows / kSide * kSquareBytes;
   return tile + static_cast<unsigned>(k / 4 * kBeside + k % 4 * 32) / 16;
 }
+template <int kRows = kSide>
+__device__ inline std::uint64_t rows_step(unsigned tile, int k) {
+  return rows_step<kRows>(descriptor(tile), k);
+}
 template <int kColumns = kSide>
 __device__ inline std::uint64_t turned_step(std::uint64_t tile, int k) {
   constexpr int kBelow = kColumns / kSide * kSquareBytes;
   return tile + static_cast<unsigned>(k / 4 * kBelow + k % 4 * 2048) / 16;
+}
+template <int kColumns = kSide>
+__device__ inline std::uint64_t turned_step(unsigned tile, int k) {
+  return turned_step<kColumns>(descriptor(tile), k);
 }
 /// The descriptor of a tile of which the compiler sees that it is the same for a whole warp, as it
 /// must be: what it does not see it takes from lane to lane for every product.
