@@ -3,6 +3,7 @@
 // after the other.
 #include <gtest/gtest.h>
 
+#include "norma/kernels/cuda/attention_wgmma_joint.cuh"
 #include "norma/kernels/cuda/attention_wgmma_keys.cuh"
 #include "norma/kernels/cuda/attention_wgmma_queries.cuh"
 #include "tests/hopper/host_attention.h"
@@ -29,22 +30,12 @@ class Gradient {
     work_out();
   }
 
+  /// By two kernels.
   template <int kWidth>
   void run(hopper::When when, std::uint64_t seed) {
     const HostAttentionCase& c = host_.of;
-    const wgmma::Maps maps{.q = host_.map(host_.qkv, host_.q_column(0), c.heads),
-                           .k = host_.map(host_.qkv, host_.k_column(0), c.kv_heads),
-                           .v = host_.map(host_.qkv, host_.v_column(0), c.kv_heads),
-                           .dout = host_.map(dout_, 0, c.heads)};
-    AttentionBackward<Bf16> a{};
-    a.shape = host_.shape();
-    a.head_factor = host_.factors.data();
-    a.lse = lse_.data();
-    a.scratch = scratch_.data();
-    a.dq = got_.part(host_.q_column(0), c.heads * c.width);
-    a.dk = got_.part(host_.k_column(0), c.kv_heads * c.width);
-    a.dv = got_.part(host_.v_column(0), c.kv_heads * c.width);
-    a.dq_into = a.dk_into = a.dv_into = Into::set;
+    const wgmma::Maps maps = this->maps();
+    AttentionBackward<Bf16> a = arguments();
     float wanted = 0;
     a.dhead_factor = &wanted;  // the shares are
     const auto launch = [&](Index heads, const auto& kernel) {
@@ -62,6 +53,31 @@ class Gradient {
            [&](const wgmma::Walk& walk) { wgmma::queries_kernel<kWidth>(maps, a, walk); });
   }
 
+  /// By one, with so many blocks at work.
+  void run_joint(int workers, hopper::When when, std::uint64_t seed) {
+    const HostAttentionCase& c = host_.of;
+    const wgmma::Maps maps = this->maps();
+    const AttentionBackward<Bf16> a = arguments();
+    const AttentionScratch at = scratch_on_gpu(a.shape, true);
+    std::vector<float> sums(static_cast<std::size_t>(at.turns_at - at.sums_at), NAN);
+    std::vector<unsigned> turns(static_cast<std::size_t>(at.turns));
+    const JointWalk walk{.heads = static_cast<int>(c.batch * c.heads),
+                         .tiles = static_cast<int>(c.tokens / kJointTile),
+                         .set = 2,
+                         .workers = workers,
+                         .causal = c.causal};
+    const auto kernel = c.causal ? wgmma::joint_kernel<true> : wgmma::joint_kernel<false>;
+    static_assert(wgmma::JointPlan::kBytes <= hopper::kSharedBytes);
+    hopper::run({.blocks = static_cast<unsigned>(workers),
+                 .threads = wgmma::kThreads,
+                 .when = when,
+                 .seed = seed,
+                 .together = true},
+                [&] { kernel(maps, a, walk, {.dq = sums.data(), .turns = turns.data()}); });
+  }
+
+  const HostRows& got() const { return got_; }
+
   void expect_right() const {
     const HostAttentionCase& c = host_.of;
     for (Index part = 0; part < 3; ++part) {
@@ -76,13 +92,35 @@ class Gradient {
       // P, dS and the results are rounded to bf16.
       EXPECT_LE(gap.relative(), 6e-3) << "part " << part;
     }
+    EXPECT_TRUE(got_.is_untouched_behind());
+  }
+  void expect_shares_right() const {
     Gap gap;
     for (std::size_t i = 0; i < count(); ++i) gap.add(scratch_[count() + i], wanted_.shares[i]);
-    EXPECT_LE(gap.relative(), 6e-3) << "shares";
-    EXPECT_TRUE(got_.is_untouched_behind());
+    EXPECT_LE(gap.relative(), 6e-3);
   }
 
  private:
+  wgmma::Maps maps() {
+    const HostAttentionCase& c = host_.of;
+    return {.q = host_.map(host_.qkv, host_.q_column(0), c.heads),
+            .k = host_.map(host_.qkv, host_.k_column(0), c.kv_heads),
+            .v = host_.map(host_.qkv, host_.v_column(0), c.kv_heads),
+            .dout = host_.map(dout_, 0, c.heads)};
+  }
+  AttentionBackward<Bf16> arguments() {
+    const HostAttentionCase& c = host_.of;
+    AttentionBackward<Bf16> a{};
+    a.shape = host_.shape();
+    a.head_factor = host_.factors.data();
+    a.lse = lse_.data();
+    a.scratch = scratch_.data();
+    a.dq = got_.part(host_.q_column(0), c.heads * c.width);
+    a.dk = got_.part(host_.k_column(0), c.kv_heads * c.width);
+    a.dv = got_.part(host_.v_column(0), c.kv_heads * c.width);
+    a.dq_into = a.dk_into = a.dv_into = Into::set;
+    return a;
+  }
   std::size_t count() const {
     return static_cast<std::size_t>(host_.of.batch * host_.of.heads * host_.of.tokens);
   }
@@ -148,6 +186,7 @@ TEST_P(HopperAttentionGradient, IsTheFormula) {
       gradient.run<128>(when, 1);
     }
     gradient.expect_right();
+    gradient.expect_shares_right();
   }
 }
 INSTANTIATE_TEST_SUITE_P(Shapes,
@@ -159,6 +198,24 @@ INSTANTIATE_TEST_SUITE_P(Shapes,
                                          HostAttentionCase{1, 200, 1, 1, 32, true, 0.2},
                                          HostAttentionCase{1, 300, 2, 1, 128, true, 0.1},
                                          HostAttentionCase{1, 130, 1, 1, 96, false, 0.1}));
+
+class HopperJointGradient : public testing::TestWithParam<HostAttentionCase> {};
+
+TEST_P(HopperJointGradient, IsTheFormulaAndHasTheSameBitsWhoeverIsQuick) {
+  Gradient first(GetParam());
+  first.run_joint(3, hopper::When::at_once, 1);
+  first.expect_right();
+  for (const hopper::When when : {hopper::When::at_once, hopper::When::late}) {
+    Gradient again(GetParam());
+    again.run_joint(3, when, 2);
+    EXPECT_TRUE(again.got() == first.got());
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Shapes,
+                         HopperJointGradient,
+                         testing::Values(HostAttentionCase{1, 128, 1, 1, 64, true, 0.125},
+                                         HostAttentionCase{1, 384, 2, 2, 64, true, 0.125},
+                                         HostAttentionCase{2, 256, 1, 1, 64, false, -0.1}));
 
 }  // namespace
 }  // namespace norma::kernels

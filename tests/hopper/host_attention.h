@@ -45,6 +45,7 @@ class HostRows {
   Rows<Bf16> part(Index column, Index width) {
     return {numbers_.data() + column, rows_, width, stride()};
   }
+  friend bool operator==(const HostRows&, const HostRows&) = default;
   bool is_untouched_behind() const {
     for (Index r = 0; r < rows_; ++r) {
       for (Index c = cols_; c < stride(); ++c) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <deque>
 #include <map>
 #include <numeric>
@@ -61,9 +60,18 @@ class Block {
         kernel_(kernel),
         threads_(static_cast<std::size_t>(launch.threads)),
         words_(threads_.size() / kLanes),
-        random_(launch.seed * 1000 + index) {}
+        random_(launch.seed * 1000 + index),
+        shared_(kSharedBytes, 0xFF) {}  // NaN
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  ~Block() {
+    if (resident() == this) resident() = nullptr;
+  }
 
-  void run();
+  void start();
+  bool is_left() const;
+  /// Every thread runs until it waits, and a copy may be done. False where nothing could.
+  bool turn();
   void let_others_run();
 
   const Launch& launch() const { return launch_; }
@@ -89,9 +97,10 @@ class Block {
     barrier.missing = barrier.arrivals;
   }
   void do_copy(std::size_t i);
-  /// Others go ahead a little.
+  /// Others go ahead, a little or far: the first lane of a warp stays behind.
   void linger() {
-    for (auto turns = random_() % 8; turns > 0; --turns) {
+    if (current_ % kLanes != 0) return;
+    for (auto turns = random_() % (random_() % 4 == 0 ? 400 : 8); turns > 0; --turns) {
       progress();
       let_others_run();
     }
@@ -101,7 +110,13 @@ class Block {
   }
 
  private:
+  /// The block whose memory is where kernels look.
+  static Block*& resident() {
+    static Block* block = nullptr;
+    return block;
+  }
   static void begin();
+  void move_in();
   void round();
   void finish_thread();
 
@@ -114,6 +129,7 @@ class Block {
   std::map<unsigned, Barrier> barriers_;
   std::vector<Copy> copies_;
   std::mt19937_64 random_;
+  std::vector<unsigned char> shared_;  // while another block's memory is where kernels look
   ucontext_t home_{};
   int current_ = 0;
   std::uint64_t progress_ = 0;
@@ -167,8 +183,7 @@ void Block::round() {
   }
 }
 
-void Block::run() {
-  at_work() = this;
+void Block::start() {
   for (Thread& thread : threads_) {
     thread.groups.emplace_back();
     thread.stack = std::make_unique_for_overwrite<std::byte[]>(kStackBytes);
@@ -178,28 +193,69 @@ void Block::run() {
     thread.context.uc_link = nullptr;
     makecontext(&thread.context, &Block::begin, 0);
   }
-  const auto is_left = [](const Thread& thread) { return !thread.done; };
-  while (failure_.empty() && std::any_of(threads_.begin(), threads_.end(), is_left)) {
-    const std::uint64_t before = progress_;
-    round();
-    if (copies_.empty()) {
-      if (progress_ == before) fail("threads wait for each other for ever");
-    } else if (progress_ == before || random_() % 4 == 0) {
-      do_copy(random_() % copies_.size());
-    }
+}
+
+bool Block::is_left() const {
+  return std::any_of(
+      threads_.begin(), threads_.end(), [](const Thread& thread) { return !thread.done; });
+}
+
+void Block::move_in() {
+  if (resident() == this) return;
+  if (resident() != nullptr) {
+    std::copy_n(shared_memory(), kSharedBytes, resident()->shared_.begin());
+  }
+  std::copy(shared_.begin(), shared_.end(), shared_memory());
+  resident() = this;
+}
+
+bool Block::turn() {
+  at_work() = this;
+  move_in();
+  const std::uint64_t before = progress_;
+  round();
+  bool goes_on = progress_ != before;
+  if (failure_.empty() && !copies_.empty() && (!goes_on || random_() % 4 == 0)) {
+    do_copy(random_() % copies_.size());
+    goes_on = true;
   }
   at_work() = nullptr;
-  if (!failure_.empty())
+  if (!failure_.empty()) {
     throw std::runtime_error("block " + std::to_string(index_) + ": " + failure_);
+  }
+  return goes_on;
+}
+
+/// Turns of these blocks until all have ended. Now this block is slow, now another.
+void run_to_the_end(std::vector<std::unique_ptr<Block>>& blocks, std::uint64_t seed) {
+  constexpr int kStretch = 500;  // rounds for which the same one is
+  std::mt19937_64 random(seed);
+  for (auto& block : blocks) block->start();
+  std::size_t slow = 0;
+  for (int round = 0; !blocks.empty(); ++round) {
+    if (round % kStretch == 0) slow = random();
+    bool goes_on = false;
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      const bool waits = blocks.size() > 1 && i == slow % blocks.size() && round % kStretch != 0;
+      goes_on = (!waits && blocks[i]->turn()) || goes_on;
+    }
+    if (!goes_on && round % kStretch == 0) {
+      throw std::runtime_error("threads wait for each other for ever");
+    }
+    if (!goes_on) round += kStretch - 1 - round % kStretch;  // all wait for the slow one
+    std::erase_if(blocks, [](const auto& block) { return !block->is_left(); });
+  }
 }
 
 }  // namespace
 
 void run(const Launch& launch, const std::function<void()>& kernel) {
+  std::vector<std::unique_ptr<Block>> blocks;
   for (unsigned i = 0; i < launch.blocks; ++i) {
-    std::memset(shared_memory(), 0xFF, kSharedBytes);  // NaN
-    Block(launch, i, kernel).run();
+    blocks.push_back(std::make_unique<Block>(launch, i, kernel));
+    if (!launch.together) run_to_the_end(blocks, launch.seed);
   }
+  run_to_the_end(blocks, launch.seed);
 }
 
 int thread() { return at_work()->current(); }
@@ -249,8 +305,15 @@ void arrive(unsigned address, unsigned expected_bytes) {
 }
 bool is_over(unsigned address, unsigned phase) {
   const auto over = [&] { return at_work()->barrier(address).phase != phase; };
-  if (!over()) at_work()->let_others_run();
-  return over();
+  return looked(over()) || over();
+}
+bool looked(bool there) {
+  if (there) {
+    at_work()->progress();
+  } else {
+    at_work()->let_others_run();
+  }
+  return there;
 }
 
 void copy(const std::function<void()>& work, unsigned barrier, unsigned bytes) {

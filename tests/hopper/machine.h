@@ -24,8 +24,9 @@ struct Launch {
   int threads = 128;
   When when = When::at_once;
   std::uint64_t seed = 1;
+  bool together = false;  // blocks may wait for each other; else one comes after the other
 };
-/// Runs the kernel for block after block. Throws std::runtime_error with what happened where
+/// Runs the kernel for all blocks. Throws std::runtime_error with what happened where
 /// threads wait for each other for ever, or where something is asked for and never waited for.
 void run(const Launch& launch, const std::function<void()>& kernel);
 
@@ -61,6 +62,9 @@ void copy(const std::function<void()>& work, unsigned barrier, unsigned bytes);
 /// A store of this thread out of shared memory; read_stores() says that it must have been read.
 void store(const std::function<void()>& work);
 void read_stores();
+
+/// A look at what another block may change: where it is not there yet, lets others run.
+bool looked(bool there);
 
 /// Products of this thread: groups of them are closed and waited for in order.
 void product(const std::function<void()>& work);

@@ -20,21 +20,12 @@ __device__ inline void put_dq(const float (&dq)[kSide / 2],
   const unsigned to = plan.dq(warpgroup) + threadIdx.x % kWarpgroup * 16;
 #pragma unroll
   for (int i = 0; i < kSide / 8; ++i) {
-    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};\n" ::"r"(to + static_cast<unsigned>(i) *
-                                                                             kWarpgroup * 16),
-                 "f"(dq[4 * i]),
-                 "f"(dq[4 * i + 1]),
-                 "f"(dq[4 * i + 2]),
-                 "f"(dq[4 * i + 3])
-                 : "memory");
+    tile_copy::put_shared(to + static_cast<unsigned>(i) * kWarpgroup * 16,
+                          {dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]});
   }
 }
 __device__ inline void wait_for_turn(const unsigned* turn, int tiles) {
-  tile_copy::wait_until([&] {
-    unsigned now = 0;
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];\n" : "=r"(now) : "l"(turn) : "memory");
-    return now == static_cast<unsigned>(tiles);
-  });
+  tile_copy::wait_until([&] { return tile_copy::is_told(turn, static_cast<unsigned>(tiles)); });
 }
 
 /// By a warp for each warpgroup: adds what it hands over to 64 queries of dq, in the same order and
@@ -56,21 +47,13 @@ __device__ inline void joint_adder(const JointWalk& walk,
       if (lane() == 0) {
         if (turn > 0) {  // looked at before there is something to add: the answer takes a while
           wait_for_turn(told, turn);
-          asm volatile("fence.proxy.async.global;\n" ::: "memory");
+          tile_copy::show_memory_to_engine();
         }
         tile_copy::wait(plan.dq_full(warpgroup), static_cast<unsigned>(step) & 1U);
         if (turn == 0) {
-          asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n" ::"l"(to),
-                       "r"(from),
-                       "n"(JointPlan::kDqBytes)
-                       : "memory");
+          tile_copy::store_span<JointPlan::kDqBytes>(to, from);
         } else {
-          asm volatile(
-              "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;\n" ::"l"(
-                  to),
-              "r"(from),
-              "n"(JointPlan::kDqBytes)
-              : "memory");
+          tile_copy::add_span<JointPlan::kDqBytes>(to, from);
         }
         tile_copy::close_stores();
       }
@@ -81,9 +64,7 @@ __device__ inline void joint_adder(const JointWalk& walk,
         tile_copy::wait_until_read<0>();
         tile_copy::arrive(plan.dq_empty(warpgroup));
         tile_copy::wait_until_stored();
-        asm volatile("st.release.gpu.global.u32 [%0], %1;\n" ::"l"(told),
-                     "r"(static_cast<unsigned>(turn) + 1)
-                     : "memory");
+        tile_copy::tell(told, static_cast<unsigned>(turn) + 1);
       }
       __syncwarp();
       turn = next;

@@ -175,6 +175,44 @@ __device__ inline void store_head(
       "r"(from)
       : "memory");
 }
+/// kBytes of floats from shared memory into memory, set or added; multiples of 16.
+template <int kBytes>
+__device__ inline void store_span(float* to, unsigned from) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n" ::"l"(to),
+               "r"(from),
+               "n"(kBytes)
+               : "memory");
+}
+template <int kBytes>
+__device__ inline void add_span(float* to, unsigned from) {
+  asm volatile(
+      "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;\n" ::"l"(to),
+      "r"(from),
+      "n"(kBytes)
+      : "memory");
+}
+/// What others wrote to memory and told of is there for the engine too.
+__device__ inline void show_memory_to_engine() {
+  asm volatile("fence.proxy.async.global;\n" ::: "memory");
+}
+/// A number in memory that blocks tell each other: what was written before it was told is seen by
+/// who has seen it.
+__device__ inline void tell(unsigned* told, unsigned value) {
+  asm volatile("st.release.gpu.global.u32 [%0], %1;\n" ::"l"(told), "r"(value) : "memory");
+}
+__device__ inline bool is_told(const unsigned* told, unsigned value) {
+  unsigned now = 0;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];\n" : "=r"(now) : "l"(told) : "memory");
+  return now == value;
+}
+__device__ inline void put_shared(unsigned to, float4 values) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};\n" ::"r"(to),
+               "f"(values.x),
+               "f"(values.y),
+               "f"(values.z),
+               "f"(values.w)
+               : "memory");
+}
 /// Closes a group of this thread's stores.
 __device__ inline void close_stores() {
   asm volatile("cp.async.bulk.commit_group;\n" ::: "memory");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -32,6 +33,11 @@ using std::min;
 struct float2 {
   float x, y;
 };
+struct float4 {
+  float x, y, z, w;
+};
+inline float4 __ldcg(const float4* from) { return *from; }
+inline int __popc(unsigned bits) { return std::popcount(bits); }
 
 /// threadIdx.x and its like.
 template <class Ask>
@@ -80,6 +86,13 @@ inline bool __all_sync(unsigned, bool mine) {
       std::begin(all), std::end(all), [](const hopper::Words& lane) { return lane.at[0] != 0; });
 }
 
+inline unsigned __ballot_sync(unsigned, bool mine) {
+  const hopper::OfLanes& all = exchange_one(mine ? 1U : 0U);
+  unsigned bits = 0;
+  for (unsigned lane = 0; lane < 32; ++lane) bits |= all[lane].at[0] << lane;
+  return bits;
+}
+
 /// Over a group of kLanes neighbours, in the order of the page of this name.
 template <int kLanes, class C, class Join>
 C over_lanes(C value, const Join& join) {
@@ -114,6 +127,24 @@ inline constexpr int kPack = 16 / static_cast<int>(sizeof(T));
 template <class T>
 bool packs(const Rows<T>& rows, int n) {
   return rows.cols % n == 0 && rows.stride % n == 0;
+}
+template <class T, int N>
+struct Pack {
+  T at[N];
+};
+template <int N>
+Pack<Bf16, N> load_pack(const Bf16* from) {
+  Pack<Bf16, N> pack;
+  std::copy_n(from, N, pack.at);
+  return pack;
+}
+template <int N>
+void store_pack(Bf16* to, const Pack<Bf16, N>& pack) {
+  std::copy_n(pack.at, N, to);
+}
+template <int N>
+void write_pack(Bf16* to, const float (&values)[N]) {
+  std::transform(values, values + N, to, to_bf16);
 }
 template <int N>
 void put_pack(Bf16* to, const float (&values)[N], Into into) {

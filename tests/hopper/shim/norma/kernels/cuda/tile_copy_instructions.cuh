@@ -81,12 +81,38 @@ inline void store_head(
     });
   });
 }
+template <int kBytes, class Put>
+void each_of_span(float* to, unsigned from, const Put& put) {
+  hopper::store([=] {
+    for (unsigned i = 0; i < kBytes / sizeof(float); ++i) {
+      float value = 0;
+      std::memcpy(&value, hopper::shared(from + 4 * i, sizeof value), sizeof value);
+      put(to[i], value);
+    }
+  });
+}
+template <int kBytes>
+void store_span(float* to, unsigned from) {
+  each_of_span<kBytes>(to, from, [](float& there, float value) { there = value; });
+}
+template <int kBytes>
+void add_span(float* to, unsigned from) {
+  each_of_span<kBytes>(to, from, [](float& there, float value) { there += value; });
+}
 inline void show_to_engine() {}
+inline void show_memory_to_engine() {}
 inline void close_stores() {}
 template <int kPending>
 void wait_until_read() {
   static_assert(kPending == 0);
   hopper::read_stores();
+}
+inline void wait_until_stored() { hopper::read_stores(); }
+
+inline void tell(unsigned* told, unsigned value) { *told = value; }
+inline bool is_told(const unsigned* told, unsigned value) { return hopper::looked(*told == value); }
+inline void put_shared(unsigned to, float4 values) {
+  std::memcpy(hopper::shared(to, sizeof values), &values, sizeof values);
 }
 
 }  // namespace norma::kernels::tile_copy

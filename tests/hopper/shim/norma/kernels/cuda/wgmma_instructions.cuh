@@ -63,11 +63,11 @@ void add_up(float (&d)[N], const Left& left, const Operand& right, bool turned, 
     d[i] = sum;
   }
 }
-template <bool kTurned, int N>
+template <bool kTurned, bool kLeftTurned = false, int N>
 void queue(float (&d)[N], std::uint64_t a, std::uint64_t b, bool add) {
   hopper::product([&d, a, b, add] {
     const Operand rows(a);
-    const auto left = [&](int r, int k) { return rows.at(row_in_warpgroup(r), k, false); };
+    const auto left = [&](int r, int k) { return rows.at(row_in_warpgroup(r), k, kLeftTurned); };
     add_up(d, left, Operand(b), kTurned, add);
   });
 }
@@ -92,6 +92,17 @@ void multiply(float (&d)[N], const Left& a, std::uint64_t b) {
 template <bool kTurned, int N, class Left>
 void multiply_add(float (&d)[N], const Left& a, std::uint64_t b) {
   queue<kTurned>(d, a, b, true);
+}
+
+template <bool kTurned, int N, class Left>
+void multiply(float (&d)[N], const Left& a, std::uint64_t b, int add) {
+  queue<kTurned>(d, a, b, add != 0);
+}
+inline void multiply_turned(float (&d)[32], std::uint64_t a, std::uint64_t b) {
+  queue<true, true>(d, a, b, false);
+}
+inline void multiply_add_turned(float (&d)[32], std::uint64_t a, std::uint64_t b) {
+  queue<true, true>(d, a, b, true);
 }
 
 inline void load_matrices(unsigned row, unsigned (&to)[4]) {
