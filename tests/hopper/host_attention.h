@@ -8,6 +8,7 @@
 
 #include "norma/kernels/attention.h"
 #include "norma/kernels/cuda/tile_copy_instructions.cuh"
+#include "tests/support/plain_attention.h"
 
 namespace norma::kernels {
 
@@ -89,18 +90,7 @@ class HostAttention {
   }
 
   AttentionShape shape() const {
-    return {.batch = of.batch,
-            .queries = of.tokens,
-            .keys = of.tokens,
-            .key_rows = of.tokens,
-            .heads = of.heads,
-            .kv_heads = of.kv_heads,
-            .head_width = of.width,
-            .causal = of.causal,
-            .log_length = false,
-            .softcap = 0,
-            .lengths = nullptr,
-            .uniform_factor = 0};
+    return test::plain_shape(of.batch, of.tokens, of.heads, of.kv_heads, of.width, of.causal);
   }
   CUtensorMap map(HostRows& rows_of, Index column, Index heads) const {
     return {.data = rows_of.data() + column,

@@ -137,7 +137,8 @@ TEST(GpuAttentionWays, TheChoiceIsMadeOnceAndKept) {
   const std::string choices = device::choices_text();
   if constexpr (device::kBuiltWithCuda) {
     const bool both = device::runs_hopper_kernels() && cudnn_version() != 0;
-    EXPECT_EQ(choices.find("|bf16 2 1024 5 5 64 1 1 ") != std::string::npos, both) << choices;
+    EXPECT_EQ(choices.find("|bf16 2 1024 5 5 64 1 968 968 968 328") != std::string::npos, both)
+        << choices;
   }
   const Result again = result_of(attention, quick);
   EXPECT_EQ(device::choices_text(), choices);

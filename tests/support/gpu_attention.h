@@ -7,13 +7,13 @@
 #include "norma/kernels/attention.h"
 #include "norma/tensor/plain.h"
 #include "tests/support/expect.h"
+#include "tests/support/plain_attention.h"
 #include "tests/support/values.h"
 
 namespace norma::test {
 
 using kernels::AttentionBackward;
 using kernels::AttentionForward;
-using kernels::AttentionShape;
 using kernels::Cuda;
 using kernels::Rows;
 
@@ -104,21 +104,5 @@ class GpuAttention {
 
   OwnedTensor qkv_, dout_, factors_, o_, lse_;
 };
-
-inline AttentionShape plain_shape(
-    Index batch, Index tokens, Index heads, Index kv_heads, Index width, bool causal) {
-  return {.batch = batch,
-          .queries = tokens,
-          .keys = tokens,
-          .key_rows = tokens,
-          .heads = heads,
-          .kv_heads = kv_heads,
-          .head_width = width,
-          .causal = causal,
-          .log_length = false,
-          .softcap = 0,
-          .lengths = nullptr,
-          .uniform_factor = 0};
-}
 
 }  // namespace norma::test

@@ -9,6 +9,7 @@
 #include "norma/device/choices.h"
 #include "norma/device/device.h"
 #include "norma/device/timer.h"
+#include "norma/kernels/cuda/attention_key.h"
 #include "norma/kernels/cuda/attention_wgmma.h"
 #include "norma/kernels/cuda/cudnn_attention.h"
 #include "norma/kernels/fastest.h"
@@ -23,30 +24,14 @@ struct Way {
 };
 constexpr std::array<Way, 2> kWays{Way{"own", wgmma_attention}, Way{"cudnn", cudnn_attention}};
 
-using Key = std::array<Index, 11>;
-Key key_of(const AttentionForward<Bf16>& a) {
-  const AttentionShape& s = a.shape;
-  return {s.batch,
-          s.queries,
-          s.heads,
-          s.kv_heads,
-          s.head_width,
-          s.causal ? 1 : 0,
-          s.uniform_factor != 0 ? 1 : 0,
-          a.q.stride,
-          a.k.stride,
-          a.v.stride,
-          a.o.stride};
-}
-
-std::string name_of_attention(const Key& key) {
+std::string name_of_attention(const AttentionKey& key) {
   std::string name = say("attention|", device::info().name, "|cudnn ", cudnn_version(), "|bf16");
   for (const Index size : key) name += say(" ", size);
   return name;
 }
 
 /// The index of the way for this shape. Attention may be done more than once: it only sets.
-std::size_t way_for(const AttentionForward<Bf16>& a, const Key& key) {
+std::size_t way_for(const AttentionForward<Bf16>& a, const AttentionKey& key) {
   constexpr std::size_t kOwn = 0;
   constexpr std::size_t kLibrarys = 1;
   const AttentionShape& s = a.shape;
@@ -54,13 +39,13 @@ std::size_t way_for(const AttentionForward<Bf16>& a, const Key& key) {
   constexpr double kWorthTiming = 1e8;
   const double work = static_cast<double>(s.batch * s.heads * s.queries) *
                       static_cast<double>(s.keys * s.head_width);
-  if (s.uniform_factor == 0 || work < kWorthTiming) return kOwn;
-  if (!kWays[kOwn].queue(a)) return kLibrarys;
+  if (work < kWorthTiming) return kOwn;
   const std::string name = name_of_attention(key);
   const std::optional<std::string> kept = device::choice(name);
   for (std::size_t i = 0; i < kWays.size(); ++i) {
     if (kept && *kept == kWays[i].name) return i;
   }
+  if (!kWays[kOwn].queue(a)) return kLibrarys;
   device::Timer timer;
   const std::size_t best = fastest(
       kWays.size(), [&](std::size_t i) { return kWays[i].queue(a); }, timer);
@@ -71,9 +56,10 @@ std::size_t way_for(const AttentionForward<Bf16>& a, const Key& key) {
 }  // namespace
 
 bool quick_attention(const AttentionForward<Bf16>& a) {
+  if (a.shape.uniform_factor == 0) return wgmma_attention(a);  // cuDNN wants one for all heads
   // Never destroyed, as the other plans.
-  static auto* const kChosen = new std::map<Key, std::size_t>;
-  const Key key = key_of(a);
+  static auto* const kChosen = new std::map<AttentionKey, std::size_t>;
+  const AttentionKey key = key_of(a);
   const auto at = kChosen->find(key);
   const std::size_t way =
       at != kChosen->end() ? at->second : kChosen->emplace(key, way_for(a, key)).first->second;

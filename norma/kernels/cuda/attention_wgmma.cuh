@@ -201,8 +201,8 @@ __device__ inline void copy_block(const Plan<kWidth>& plan,
 
 /// out = own·blockᵀ, with own(k) for the k-th step of own's depth and the first rows of a block of
 /// kRows, which is an address or a descriptor.
-template <int kWidth, int kRows, int N, class Own, class Block>
-__device__ inline void multiply_steps(float (&out)[N], const Own& own, Block block) {
+template <int kWidth, int kRows, int kCount, class Own, class Block>
+__device__ inline void multiply_steps(float (&out)[kCount], const Own& own, Block block) {
   multiply<false>(out, own(0), rows_step<kRows>(block, 0));
 #pragma unroll
   for (int k = 1; k < kWidth / 16; ++k) {
@@ -210,9 +210,9 @@ __device__ inline void multiply_steps(float (&out)[N], const Own& own, Block blo
   }
 }
 /// out = own·blockᵀ from shared memory.
-template <int kWidth, int N>
-__device__ inline void multiply_rows(float (&out)[N], unsigned own, unsigned block) {
-  multiply_steps<kWidth, 2 * N>(
+template <int kWidth, int kCount>
+__device__ inline void multiply_rows(float (&out)[kCount], unsigned own, unsigned block) {
+  multiply_steps<kWidth, 2 * kCount>(
       out, [own](int k) { return rows_step(own, k); }, block);
 }
 /// out = own·blockᵀ: from registers where kHeld, else from shared memory.
@@ -229,12 +229,12 @@ __device__ inline void multiply_rows(float (&out)[kSide / 2],
   }
 }
 /// out += left·block, left in registers; block is an address or a descriptor.
-template <int kWidth, int K, class Block>
+template <int kWidth, int kSteps, class Block>
 __device__ inline void add_product(float (&out)[kWidth / 2],
-                                   const unsigned (&left)[K][4],
+                                   const unsigned (&left)[kSteps][4],
                                    Block block) {
 #pragma unroll
-  for (int k = 0; k < K; ++k) multiply_add<true>(out, left[k], turned_step<kWidth>(block, k));
+  for (int k = 0; k < kSteps; ++k) multiply_add<true>(out, left[k], turned_step<kWidth>(block, k));
 }
 
 /// Sets or adds the warpgroup's rows [0, count) of a head, each times the factor.

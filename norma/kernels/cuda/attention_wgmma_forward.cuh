@@ -119,8 +119,8 @@ struct ForwardRows {
 
 /// P from S, in place, with a scale that is negative where kNegative. Where kMasked a row sees the
 /// block's columns before its `end`; of a tile's first block it sees one at least. Nobody sees more
-/// than the first 2·N columns.
-template <bool kMasked, bool kNegative, int N>
+/// than the first 2·kCount columns.
+template <bool kMasked, bool kNegative, int kCount>
 __device__ inline void signed_probabilities(float (&s)[kTile / 2],
                                             float scale,
                                             const int (&end)[2],
@@ -128,7 +128,7 @@ __device__ inline void signed_probabilities(float (&s)[kTile / 2],
   const auto hidden = [&](int i) { return kMasked && column_of(i / 4) + i % 2 >= end[i / 2 % 2]; };
   float far[4];  // towards the largest logit; two for each row, so that less waits for the last
 #pragma unroll
-  for (int i = 0; i < N; ++i) {
+  for (int i = 0; i < kCount; ++i) {
     const float one = hidden(i) ? (kNegative ? FLT_MAX : -FLT_MAX) : s[i];
     far[i % 4] = i < 4 ? one : kNegative ? fminf(far[i % 4], one) : fmaxf(far[i % 4], one);
   }
@@ -141,13 +141,13 @@ __device__ inline void signed_probabilities(float (&s)[kTile / 2],
   }
   float sum[4] = {};
 #pragma unroll
-  for (int i = 0; i < N; ++i) {
+  for (int i = 0; i < kCount; ++i) {
     s[i] = quick_exp2(fmaf(s[i], scale, -rows.most[i / 2 % 2]));
     if (hidden(i)) s[i] = 0;
     sum[i % 4] += s[i];
   }
 #pragma unroll
-  for (int i = N; i < kTile / 2; ++i) s[i] = 0;
+  for (int i = kCount; i < kTile / 2; ++i) s[i] = 0;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     rows.sum[r] = fmaf(rows.sum[r], rows.shrink[r], sum[2 * r] + sum[2 * r + 1]);
@@ -155,15 +155,15 @@ __device__ inline void signed_probabilities(float (&s)[kTile / 2],
 }
 /// With a scale of any sign. The branch goes around all of it: ptxas lifts the wait for a product
 /// that comes behind it to the begin of its basic block, which must not be before the exponentials.
-template <bool kMasked, int N = kTile / 2>
+template <bool kMasked, int kCount = kTile / 2>
 __device__ inline void probabilities(float (&s)[kTile / 2],
                                      float scale,
                                      const int (&end)[2],
                                      ForwardRows& rows) {
   if (scale < 0) {
-    signed_probabilities<kMasked, true, N>(s, scale, end, rows);
+    signed_probabilities<kMasked, true, kCount>(s, scale, end, rows);
   } else {
-    signed_probabilities<kMasked, false, N>(s, scale, end, rows);
+    signed_probabilities<kMasked, false, kCount>(s, scale, end, rows);
   }
 }
 
@@ -176,11 +176,11 @@ __device__ inline void round_probabilities(const float (&s)[kTile / 2],
 
 /// The rows of o so far are worth less. Most blocks do not bring a larger logit to any row of a
 /// warp.
-template <int N>
-__device__ inline void shrink_rows(float (&o)[N], const ForwardRows& rows) {
+template <int kCount>
+__device__ inline void shrink_rows(float (&o)[kCount], const ForwardRows& rows) {
   if (__all_sync(0xFFFFFFFFU, rows.shrink[0] == 1 && rows.shrink[1] == 1)) return;
 #pragma unroll
-  for (int i = 0; i < N; ++i) o[i] *= rows.shrink[i / 2 % 2];
+  for (int i = 0; i < kCount; ++i) o[i] *= rows.shrink[i / 2 % 2];
 }
 
 /// By a warpgroup: its rows of o, rounded, leave by way of shared memory, lse directly.

@@ -78,13 +78,13 @@ __device__ void keys_producer(const Maps& maps,
 }
 
 /// Pᵀ from Sᵀ, rounded; on the diagonal a query sees the keys up to its own, and the first key is
-/// this many after the first query. `numbers`: lse and delta of 2·N queries, and the factor.
-template <bool kDiagonal, int N>
-__device__ inline void keys_probabilities(const float (&s)[N],
+/// this many after the first query. `numbers`: lse and delta of 2·kCount queries, and the factor.
+template <bool kDiagonal, int kCount>
+__device__ inline void keys_probabilities(const float (&s)[kCount],
                                           const float* numbers,
                                           int first_key,
-                                          unsigned (&p)[N / 8][4]) {
-  constexpr int kQueries = 2 * N;
+                                          unsigned (&p)[kCount / 8][4]) {
+  constexpr int kQueries = 2 * kCount;
   const float scale = numbers[2 * kQueries] * kLog2E;
 #pragma unroll
   for (int n = 0; n < kQueries / 8; ++n) {
@@ -102,12 +102,12 @@ __device__ inline void keys_probabilities(const float (&s)[N],
   }
 }
 /// dSᵀ from Pᵀ and dPᵀ, rounded.
-template <int N>
-__device__ inline void keys_slopes(const unsigned (&p)[N / 8][4],
-                                   const float (&dp)[N],
+template <int kCount>
+__device__ inline void keys_slopes(const unsigned (&p)[kCount / 8][4],
+                                   const float (&dp)[kCount],
                                    const float* numbers,
-                                   unsigned (&ds)[N / 8][4]) {
-  constexpr int kQueries = 2 * N;
+                                   unsigned (&ds)[kCount / 8][4]) {
+  constexpr int kQueries = 2 * kCount;
   const float factor = numbers[2 * kQueries];
 #pragma unroll
   for (int n = 0; n < kQueries / 8; ++n) {

@@ -3,11 +3,11 @@
 // nothing in it is stored but what is named `stored`.
 #include "norma/kernels/cuda/cudnn_attention.h"
 
-#include <array>
 #include <limits>
 #include <map>
 #include <optional>
 
+#include "norma/kernels/cuda/attention_key.h"
 #include "norma/kernels/cuda/cudnn_graph.h"
 
 namespace norma::kernels {
@@ -91,21 +91,9 @@ Plan forward_plan(const AttentionForward<Bf16>& a) {
 
 /// The plan of a shape, made at its first use; null where cuDNN has none, which is remembered.
 const Plan* plan_of(const AttentionForward<Bf16>& a) {
-  using Key = std::array<Index, 10>;
   // Never destroyed: the driver may be gone.
-  static auto* const kPlans = new std::map<Key, std::optional<Plan>>;
-  const AttentionShape& s = a.shape;
-  const Key key{s.batch,
-                s.queries,
-                s.heads,
-                s.kv_heads,
-                s.head_width,
-                static_cast<Index>(s.causal),
-                a.q.stride,
-                a.k.stride,
-                a.v.stride,
-                a.o.stride};
-  const auto [place, fresh] = kPlans->try_emplace(key);
+  static auto* const kPlans = new std::map<AttentionKey, std::optional<Plan>>;
+  const auto [place, fresh] = kPlans->try_emplace(key_of(a));
   if (fresh) {
     try {
       place->second = forward_plan(a);

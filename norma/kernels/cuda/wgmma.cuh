@@ -98,11 +98,11 @@ __device__ inline void load_fragment(unsigned tile, int k, unsigned (&to)[4]) {
 __device__ inline void store_fragment(unsigned tile, int k, const unsigned (&from)[4]) {
   store_matrices(fragment_at(tile, k), from);
 }
-/// The warpgroup's 64 rows of a tile, 16·K wide, as left factors in registers.
-template <int K>
-__device__ inline void load_left(unsigned tile, unsigned (&to)[K][4]) {
+/// The warpgroup's 64 rows of a tile, 16·kSteps wide, as left factors in registers.
+template <int kSteps>
+__device__ inline void load_left(unsigned tile, unsigned (&to)[kSteps][4]) {
 #pragma unroll
-  for (int k = 0; k < K; ++k) load_fragment(tile, k, to[k]);
+  for (int k = 0; k < kSteps; ++k) load_fragment(tile, k, to[k]);
 }
 
 __device__ inline float low_of(unsigned both) { return __uint_as_float(both << 16); }

@@ -13,6 +13,7 @@
 #include "norma/kernels/rows.h"
 #include "tests/hopper/machine.h"
 
+// NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming): CUDA's names
 #define __device__
 #define __global__
 #define __shared__
@@ -128,29 +129,30 @@ template <class T>
 bool packs(const Rows<T>& rows, int n) {
   return rows.cols % n == 0 && rows.stride % n == 0;
 }
-template <class T, int N>
+template <class T, int kCount>
 struct Pack {
-  T at[N];
+  T at[kCount];
 };
-template <int N>
-Pack<Bf16, N> load_pack(const Bf16* from) {
-  Pack<Bf16, N> pack;
-  std::copy_n(from, N, pack.at);
+template <int kCount>
+Pack<Bf16, kCount> load_pack(const Bf16* from) {
+  Pack<Bf16, kCount> pack;
+  std::copy_n(from, kCount, pack.at);
   return pack;
 }
-template <int N>
-void store_pack(Bf16* to, const Pack<Bf16, N>& pack) {
-  std::copy_n(pack.at, N, to);
+template <int kCount>
+void store_pack(Bf16* to, const Pack<Bf16, kCount>& pack) {
+  std::copy_n(pack.at, kCount, to);
 }
-template <int N>
-void write_pack(Bf16* to, const float (&values)[N]) {
-  std::transform(values, values + N, to, to_bf16);
+template <int kCount>
+void write_pack(Bf16* to, const float (&values)[kCount]) {
+  std::transform(values, values + kCount, to, to_bf16);
 }
-template <int N>
-void put_pack(Bf16* to, const float (&values)[N], Into into) {
-  for (int i = 0; i < N; ++i) {
+template <int kCount>
+void put_pack(Bf16* to, const float (&values)[kCount], Into into) {
+  for (int i = 0; i < kCount; ++i) {
     to[i] = to_bf16(into == Into::add ? to_float(to[i]) + values[i] : values[i]);
   }
 }
 
 }  // namespace norma::kernels
+// NOLINTEND(bugprone-reserved-identifier, readability-identifier-naming)

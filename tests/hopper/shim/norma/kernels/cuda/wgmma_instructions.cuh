@@ -17,10 +17,10 @@ template <int kPending>
 void wait() {
   hopper::wait_for_products(kPending);
 }
-template <int N>
-void arrived(float (&)[N]) {}
-template <int N>
-void used(unsigned (&)[N][4]) {}
+template <int kCount>
+void arrived(float (&)[kCount]) {}
+template <int kCount>
+void used(unsigned (&)[kCount][4]) {}
 
 /// What a descriptor says of an operand in shared memory; see wgmma.cuh.
 struct Operand {
@@ -54,25 +54,25 @@ inline float half_of(unsigned both, int e) {
   return __uint_as_float(e == 0 ? both << 16 : both & 0xFFFF0000U);
 }
 /// d (+)= left·right, with left(r, depth) of this thread's two rows.
-template <int N, class Left>
-void add_up(float (&d)[N], const Left& left, const Operand& right, bool turned, bool add) {
-  for (int i = 0; i < N; ++i) {
+template <int kCount, class Left>
+void add_up(float (&d)[kCount], const Left& left, const Operand& right, bool turned, bool add) {
+  for (int i = 0; i < kCount; ++i) {
     const int column = 8 * (i / 4) + 2 * (hopper::thread() % 4) + i % 2;
     float sum = add ? d[i] : 0;
     for (int k = 0; k < 16; ++k) sum += left(i / 2 % 2, k) * right.at(column, k, turned);
     d[i] = sum;
   }
 }
-template <bool kTurned, bool kLeftTurned = false, int N>
-void queue(float (&d)[N], std::uint64_t a, std::uint64_t b, bool add) {
+template <bool kTurned, bool kLeftTurned = false, int kCount>
+void queue(float (&d)[kCount], std::uint64_t a, std::uint64_t b, bool add) {
   hopper::product([&d, a, b, add] {
     const Operand rows(a);
     const auto left = [&](int r, int k) { return rows.at(row_in_warpgroup(r), k, kLeftTurned); };
     add_up(d, left, Operand(b), kTurned, add);
   });
 }
-template <bool kTurned, int N>
-void queue(float (&d)[N], const unsigned (&a)[4], std::uint64_t b, bool add) {
+template <bool kTurned, int kCount>
+void queue(float (&d)[kCount], const unsigned (&a)[4], std::uint64_t b, bool add) {
   hopper::product([&d, &a, b, add] {
     hopper::Words mine{};
     std::memcpy(mine.at, a, sizeof mine.at);
@@ -85,17 +85,17 @@ void queue(float (&d)[N], const unsigned (&a)[4], std::uint64_t b, bool add) {
     add_up(d, left, Operand(b), kTurned, add);
   });
 }
-template <bool kTurned, int N, class Left>
-void multiply(float (&d)[N], const Left& a, std::uint64_t b) {
+template <bool kTurned, int kCount, class Left>
+void multiply(float (&d)[kCount], const Left& a, std::uint64_t b) {
   queue<kTurned>(d, a, b, false);
 }
-template <bool kTurned, int N, class Left>
-void multiply_add(float (&d)[N], const Left& a, std::uint64_t b) {
+template <bool kTurned, int kCount, class Left>
+void multiply_add(float (&d)[kCount], const Left& a, std::uint64_t b) {
   queue<kTurned>(d, a, b, true);
 }
 
-template <bool kTurned, int N, class Left>
-void multiply(float (&d)[N], const Left& a, std::uint64_t b, int add) {
+template <bool kTurned, int kCount, class Left>
+void multiply(float (&d)[kCount], const Left& a, std::uint64_t b, int add) {
   queue<kTurned>(d, a, b, add != 0);
 }
 inline void multiply_turned(float (&d)[32], std::uint64_t a, std::uint64_t b) {
