@@ -79,7 +79,10 @@ class JointOrder {
         shift_(at.walk().causal && at.round() % 2 != 0 ? 0
                                                        : (tile - at.first_of_round()) % blocks_) {}
   NORMA_BOTH explicit JointOrder(const JointTiles& at) : JointOrder(at, at.tile()) {}
+  /// One whose numbers are known.
+  NORMA_BOTH JointOrder(int blocks, int shift) : blocks_(blocks), shift_(shift) {}
   NORMA_BOTH int blocks() const { return blocks_; }
+  NORMA_BOTH int shift() const { return shift_; }
   NORMA_BOTH int place(int visit) const { return visit - shift_ + (visit < shift_ ? blocks_ : 0); }
   NORMA_BOTH int visit(int place) const {
     const int visit = place + shift_;

@@ -112,6 +112,22 @@ INSTANTIATE_TEST_SUITE_P(Shapes,
                                          Case{30, 384, 10, 5, 128, true},
                                          Case{1, 4096, 3, 3, 64, true}));
 
+TEST(GpuAttentionWays, HoppersHasTheSameBitsEachTime) {
+  NORMA_NEEDS_GPU();
+  if (!device::runs_hopper_kernels()) GTEST_SKIP() << "this GPU has no such kernel";
+  const auto own = [](const auto& a) { ASSERT_TRUE(wgmma_attention(a)); };
+  // As many tiles as training has.
+  for (const Case& c : {Case{16, 1024, 20, 20, 64, true}, Case{1, 8192, 16, 16, 64, true}}) {
+    const GpuAttention attention(shape_of(c));
+    const Result first = result_of(attention, own);
+    for (int i = 0; i < 4; ++i) {
+      const Result again = result_of(attention, own);
+      ASSERT_TRUE(test::same_bits(again.o.tensor, first.o.tensor)) << c << ", time " << i;
+      ASSERT_TRUE(test::same_bits(again.lse.tensor, first.lse.tensor)) << c << ", time " << i;
+    }
+  }
+}
+
 TEST(GpuAttentionWays, CudnnsIsThatForEveryRule) {
   NORMA_NEEDS_GPU();
   for (const Case& c : {Case{2, 256, 4, 4, 64, true},

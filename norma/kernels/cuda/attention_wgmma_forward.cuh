@@ -8,6 +8,7 @@
 
 #include <cfloat>
 #include <numbers>
+#include <type_traits>
 
 #include "norma/kernels/cuda/attention_wgmma.cuh"
 
@@ -17,38 +18,58 @@ struct ForwardMaps {
   CUtensorMap q, k, v, o;
 };
 
-/// Where things lie in shared memory: q of two tiles, where their o leaves from too, and a ring in
-/// which blocks of 128 keys and of 128 values take turns.
+/// A tile of queries. The producer works it out, with divisions and a number from memory; those who
+/// multiply read it beside the tile's rows.
+struct alignas(16) ForwardTile {
+  int blocks = 0;  // of 128 keys; 0: there is no tile any more
+  int b = 0;
+  int h = 0;
+  int first = 0;    // query
+  float scale = 0;  // of S, for powers of two
+  int kv = 0;
+
+  __device__ ForwardTile() = default;
+  __device__ ForwardTile(const AttentionForward<Bf16>& a, const Tiles& at) {
+    const AttentionShape& s = a.shape;
+    b = at.head() / static_cast<int>(s.heads);
+    h = at.head() % static_cast<int>(s.heads);
+    kv = h / static_cast<int>(s.heads / s.kv_heads);
+    first = at.tile() * kTile;
+    blocks = s.causal ? at.tile() + 1 : (static_cast<int>(s.keys) + kTile - 1) / kTile;
+    // Infinity times the scale must be infinity: that is how keys are hidden.
+    const float factor = a.head_factor[h] * kLog2E;
+    scale = factor == 0 ? FLT_MIN : factor;
+  }
+};
+
+/// Where things lie in shared memory: q of a few tiles, where their o leaves from too, and a ring
+/// in which blocks of 128 keys and of 128 values take turns. With a third slot, which heads of 64
+/// have room for, q of the next tile is there when a tile with one block ends.
 template <int kWidth>
-struct ForwardPlan : Barriers<kWidth == 64 ? 12 : 5, 2> {
-  using Ring = Barriers<kWidth == 64 ? 12 : 5, 2>;
+struct ForwardPlan : Barriers<kWidth == 64 ? 11 : 5, kWidth == 64 ? 3 : 2> {
+  static constexpr int kSlots = kWidth == 64 ? 3 : 2;
+  using Ring = Barriers<kWidth == 64 ? 11 : 5, kSlots>;
   static constexpr bool kHeld = kWidth == 64;  // whether a tile's queries are held in registers
   static constexpr int kRowsBytes = kWidth / kSide * kSquareBytes;  // 64 rows of one matrix
   static constexpr int kTileBytes = 2 * kRowsBytes;                 // 128 rows
-  static constexpr int kStagesAt = 2 * kTileBytes;
-  static constexpr int kBarriersAt = kStagesAt + Ring::kStages * kTileBytes;
+  static constexpr int kStagesAt = kSlots * kTileBytes;
+  static constexpr int kToldAt = kStagesAt + Ring::kStages * kTileBytes;
+  static constexpr int kBarriersAt = kToldAt + kSlots * static_cast<int>(sizeof(ForwardTile));
   static constexpr int kBytes = 1024 + kBarriersAt + Ring::kBarriersBytes;
 
   unsigned base;
-  __device__ explicit ForwardPlan(const unsigned char* memory)
-      : Ring{aligned_address(memory) + kBarriersAt}, base(aligned_address(memory)) {}
+  ForwardTile* told;  // the tile of each slot: written before own_full(slot)
+  __device__ explicit ForwardPlan(unsigned char* memory)
+      : Ring{aligned_address(memory) + kBarriersAt},
+        base(aligned_address(memory)),
+        told(reinterpret_cast<ForwardTile*>(
+            memory + (aligned_address(memory) - tile_copy::shared_address(memory)) + kToldAt)) {}
   __device__ unsigned own(int slot, int warpgroup) const {
     return base + static_cast<unsigned>(slot * kTileBytes + warpgroup * kRowsBytes);
   }
   __device__ unsigned block(int stage) const {
     return base + static_cast<unsigned>(kStagesAt + stage * kTileBytes);
   }
-};
-
-struct ForwardTile {
-  int b, h, kv, first;  // first: the tile's first query
-  int blocks;           // of 128 keys
-  __device__ ForwardTile(const AttentionShape& s, const Tiles& at)
-      : b(at.head() / static_cast<int>(s.heads)),
-        h(at.head() % static_cast<int>(s.heads)),
-        kv(h / (static_cast<int>(s.heads) / static_cast<int>(s.kv_heads))),
-        first(at.tile() * kTile),
-        blocks(s.causal ? at.tile() + 1 : (static_cast<int>(s.keys) + kTile - 1) / kTile) {}
 };
 
 /// 128 keys, or where kTurned 128 values; by one lane. Keys' squares lie below each other first,
@@ -78,16 +99,17 @@ __device__ inline void copy_keys(const ForwardPlan<kWidth>& plan,
 }
 
 template <int kWidth>
-__device__ void forward_producer(const ForwardMaps& maps,
-                                 const AttentionShape& s,
+__device__ void forward_producer(const AttentionForward<Bf16>& a,
+                                 const ForwardMaps& maps,
                                  const Walk& walk,
                                  const ForwardPlan<kWidth>& plan) {
   Place<ForwardPlan<kWidth>::kStages> place;
-  Place<2> slot;
+  Place<ForwardPlan<kWidth>::kSlots> slot;
   for (Tiles at(walk); at.there(); at.next()) {
-    const ForwardTile tile(s, at);
+    const ForwardTile tile(a, at);
     tile_copy::wait(plan.own_empty(slot.stage), slot.phase ^ 1U);
     if (lane() == 0) {
+      plan.told[slot.stage] = tile;
       const unsigned full = plan.own_full(slot.stage);
       tile_copy::arrive_expecting(full, ForwardPlan<kWidth>::kTileBytes);
       for (int w = 0; w < 2; ++w) {
@@ -108,6 +130,11 @@ __device__ void forward_producer(const ForwardMaps& maps,
       place.next();
     }
   }
+  tile_copy::wait(plan.own_empty(slot.stage), slot.phase ^ 1U);
+  if (lane() == 0) {
+    plan.told[slot.stage].blocks = 0;
+    tile_copy::arrive(plan.own_full(slot.stage));
+  }
 }
 
 /// What a thread knows of its two rows.
@@ -117,20 +144,21 @@ struct ForwardRows {
   float shrink[2];    // what came before the last block is worth this much
 };
 
-/// P from S, in place, with a scale that is negative where kNegative. Where kMasked a row sees the
-/// block's columns before its `end`; of a tile's first block it sees one at least. Nobody sees more
-/// than the first 2·kCount columns.
-template <bool kMasked, bool kNegative, int kCount>
+/// P from S, in place, with a scale that is negative where kNegative. A row sees the block's
+/// columns before its `end`, one of a tile's first block at least; all rows see the first 2·kSeen
+/// columns and none more than 2·kCount.
+template <int kSeen, int kCount, bool kNegative>
 __device__ inline void signed_probabilities(float (&s)[kTile / 2],
                                             float scale,
                                             const int (&end)[2],
                                             ForwardRows& rows) {
-  const auto hidden = [&](int i) { return kMasked && column_of(i / 4) + i % 2 >= end[i / 2 % 2]; };
   float far[4];  // towards the largest logit; two for each row, so that less waits for the last
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
-    const float one = hidden(i) ? (kNegative ? FLT_MAX : -FLT_MAX) : s[i];
-    far[i % 4] = i < 4 ? one : kNegative ? fminf(far[i % 4], one) : fmaxf(far[i % 4], one);
+    if (i >= kSeen && column_of(i / 4) + i % 2 >= end[i / 2 % 2]) {
+      s[i] = kNegative ? INFINITY : -INFINITY;
+    }
+    far[i % 4] = i < 4 ? s[i] : kNegative ? fminf(far[i % 4], s[i]) : fmaxf(far[i % 4], s[i]);
   }
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -143,7 +171,6 @@ __device__ inline void signed_probabilities(float (&s)[kTile / 2],
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
     s[i] = quick_exp2(fmaf(s[i], scale, -rows.most[i / 2 % 2]));
-    if (hidden(i)) s[i] = 0;
     sum[i % 4] += s[i];
   }
 #pragma unroll
@@ -155,15 +182,15 @@ __device__ inline void signed_probabilities(float (&s)[kTile / 2],
 }
 /// With a scale of any sign. The branch goes around all of it: ptxas lifts the wait for a product
 /// that comes behind it to the begin of its basic block, which must not be before the exponentials.
-template <bool kMasked, int kCount = kTile / 2>
+template <int kSeen, int kCount = kTile / 2>
 __device__ inline void probabilities(float (&s)[kTile / 2],
                                      float scale,
                                      const int (&end)[2],
                                      ForwardRows& rows) {
   if (scale < 0) {
-    signed_probabilities<kMasked, true, kCount>(s, scale, end, rows);
+    signed_probabilities<kSeen, kCount, true>(s, scale, end, rows);
   } else {
-    signed_probabilities<kMasked, false, kCount>(s, scale, end, rows);
+    signed_probabilities<kSeen, kCount, false>(s, scale, end, rows);
   }
 }
 
@@ -187,12 +214,14 @@ __device__ inline void shrink_rows(float (&o)[kCount], const ForwardRows& rows) 
 template <int kWidth>
 __device__ inline void store_tile(const AttentionForward<Bf16>& a,
                                   const ForwardMaps& maps,
-                                  const ForwardTile& tile,
-                                  unsigned out,
+                                  const ForwardPlan<kWidth>& plan,
+                                  int slot,
                                   int me,
                                   const ForwardRows& rows,
                                   float (&o)[kWidth / 2]) {
   const AttentionShape& s = a.shape;
+  const ForwardTile tile = plan.told[slot];
+  const unsigned out = plan.own(slot, me);
   const int first = tile.first + me * kSide;  // query
   const int count = min(kSide, static_cast<int>(s.queries) - first);
   const bool speaks = threadIdx.x % kWarpgroup == 0;
@@ -201,16 +230,17 @@ __device__ inline void store_tile(const AttentionForward<Bf16>& a,
   for (int r = 0; r < 2; ++r) {
     const float sum = warp_sum<4>(rows.sum[r]);
     if (lane() % 4 == 0 && row_of(r) < count) {
-      a.lse[number + row_of(r)] = fmaf(rows.most[r], std::numbers::ln2_v<float>, logf(sum));
+      a.lse[number + row_of(r)] = (rows.most[r] + quick_log2(sum)) * std::numbers::ln2_v<float>;
     }
-    const float inverse = 1 / sum;
+    const float inverse = quick_inverse(sum);
 #pragma unroll
     for (int i = 2 * r; i < kWidth / 2; i += 4) {
       o[i] *= inverse;
       o[i + 1] *= inverse;
     }
   }
-  meet(me);  // nobody reads queries there any more
+  // Queries lie there, of which a warp has read its own rows; or the warpgroup has, in products.
+  if constexpr (!ForwardPlan<kWidth>::kHeld) meet(me);
 #pragma unroll
   for (int k = 0; k < kWidth / 16; ++k) store_rounded(out, k, o + 8 * k);
   tile_copy::show_to_engine();
@@ -229,18 +259,15 @@ __device__ inline void store_tile(const AttentionForward<Bf16>& a,
 template <int kWidth>
 __device__ void forward_consumer(const AttentionForward<Bf16>& a,
                                  const ForwardMaps& maps,
-                                 const Walk& walk,
                                  const ForwardPlan<kWidth>& plan,
                                  int me) {
   using AtWork = ForwardPlan<kWidth>;
   const AttentionShape& shape = a.shape;
-  Tiles at(walk);
-  if (!at.there()) return;
-  ForwardTile tile(shape, at);  // of P
-  int f = 0;                    // blocks of the tile before P's
+  int left = 0;  // blocks of P's tile from P's on
   Place<AtWork::kStages> place;
-  Place<2> slot;        // of the tile that S belongs to
-  bool leaves = false;  // o of the tile before is on its way from the other slot
+  Place<AtWork::kSlots> slot;  // of the tile that S belongs to
+  int of_p = 0;                // the slot of P's tile
+  int leaving = -1;            // the slot that o of the tile before is on its way from
   float scale = 0;
   std::uint64_t queries = 0;   // the tile of q, or
   unsigned q[kWidth / 16][4];  // what is held of it
@@ -255,35 +282,42 @@ __device__ void forward_consumer(const AttentionForward<Bf16>& a,
       return rows_step(queries, k);
     }
   };
-  const auto begin_tile = [&](const ForwardTile& of) {
-    scale = a.head_factor[of.h] * kLog2E;
+  const auto begin_tile = [&] {  // how many blocks it has
     tile_copy::wait(plan.own_full(slot.stage), slot.phase);
+    scale = plan.told[slot.stage].scale;
     queries = tile_of_warp(plan.own(slot.stage, me));
     if constexpr (AtWork::kHeld) load_left(plan.own(slot.stage, me), q);
+    return plan.told[slot.stage].blocks;
   };
   const auto give_back = [&] {  // the slot that o has left
-    if (!leaves) return;
+    if (leaving < 0) return;
     if (threadIdx.x % kWarpgroup == 0) tile_copy::wait_until_read<0>();
-    release(plan.own_empty(1 - slot.stage));
-    leaves = false;
+    release(plan.own_empty(leaving));
+    leaving = -1;
   };
-  const auto first_probabilities = [&](const ForwardTile& of) {
-    int end[2];
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      end[r] = shape.causal ? me * kSide + row_of(r) + 1
-                            : static_cast<int>(shape.keys) - (of.blocks - 1) * kTile;
-    }
+  const auto first_probabilities = [&](int blocks) {
+    constexpr int kHalf = kSide / 2;
     rows = {};
-    if (shape.causal && me == 0) {  // its queries come before the other half of the keys
-      probabilities<true, kSide / 2>(s, scale, end, rows);
-    } else if (shape.causal || end[0] < kTile) {
-      probabilities<true>(s, scale, end, rows);
+    if (shape.causal) {
+      // The queries of one warpgroup come before the second half of the keys, those of the other
+      // behind the first.
+      const int end[2] = {me * kSide + row_of(0) + 1, me * kSide + row_of(1) + 1};
+      if (me == 0) {
+        probabilities<0, kHalf>(s, scale, end, rows);
+      } else {
+        probabilities<kHalf>(s, scale, end, rows);
+      }
+      return;
+    }
+    const int end = static_cast<int>(shape.keys) - (blocks - 1) * kTile;
+    if (end < kTile) {
+      probabilities<0>(s, scale, {end, end}, rows);
     } else {
-      probabilities<false>(s, scale, end, rows);
+      probabilities<kTile / 2>(s, scale, {}, rows);
     }
   };
-  begin_tile(tile);
+  left = begin_tile();
+  if (left == 0) return;
   tile_copy::wait(plan.full(place.stage), place.phase);
   arrived(o);
   begin();
@@ -292,19 +326,12 @@ __device__ void forward_consumer(const AttentionForward<Bf16>& a,
   wait<0>();
   arrived(s);
   release(plan.empty(place.stage));
-  first_probabilities(tile);
+  first_probabilities(left);
   round_probabilities(s, p);
-  for (;;) {
-    const bool ends = f + 1 == tile.blocks;  // P is the tile's last
-    ForwardTile next = tile;
-    give_back();
-    if (ends) {
-      at.next();
-      if (!at.there()) break;
-      next = ForwardTile(shape, at);
-      slot.next();
-      begin_tile(next);
-    }
+  // P meets its values while S of the next block is made; where kEnds, P is its tile's last and the
+  // next block is the first of a tile that has this many. One copy with conditions instead of two
+  // takes a tenth more time.
+  const auto step = [&]<bool kEnds>(std::bool_constant<kEnds>, int blocks) {
     place.next();
     const int values = place.stage;
     tile_copy::wait(plan.full(values), place.phase);
@@ -320,27 +347,36 @@ __device__ void forward_consumer(const AttentionForward<Bf16>& a,
     arrived(s);
     release(plan.empty(keys));
     const ForwardRows before = rows;
-    if (ends) {
-      first_probabilities(next);
+    if constexpr (kEnds) {
+      first_probabilities(blocks);
     } else {
-      probabilities<false>(s, scale, {}, rows);
+      probabilities<kTile / 2>(s, scale, {}, rows);
     }
     wait<0>();
     arrived(o);
     used(p);
     release(plan.empty(values));
-    if (ends) {
-      store_tile<kWidth>(a, maps, tile, plan.own(1 - slot.stage, me), me, before, o);
-      leaves = true;
+    if constexpr (kEnds) {
+      store_tile<kWidth>(a, maps, plan, of_p, me, before, o);
+      leaving = of_p;
+      of_p = slot.stage;
 #pragma unroll
       for (float& one : o) one = 0;
-      tile = next;
-      f = 0;
     } else {
       shrink_rows(o, rows);
-      ++f;
     }
     round_probabilities(s, p);
+  };
+  for (;;) {
+    for (; left > 1; --left) {
+      give_back();
+      step(std::false_type{}, 0);
+    }
+    give_back();
+    slot.next();
+    left = begin_tile();
+    if (left == 0) break;
+    step(std::true_type{}, left);
   }
   place.next();
   tile_copy::wait(plan.full(place.stage), place.phase);
@@ -351,7 +387,7 @@ __device__ void forward_consumer(const AttentionForward<Bf16>& a,
   arrived(o);
   used(p);
   release(plan.empty(place.stage));
-  store_tile<kWidth>(a, maps, tile, plan.own(slot.stage, me), me, rows, o);
+  store_tile<kWidth>(a, maps, plan, of_p, me, rows, o);
   if (threadIdx.x % kWarpgroup == 0) tile_copy::wait_until_read<0>();
 }
 
@@ -367,10 +403,10 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int warpgroup = warpgroup_of_thread();
   if (warpgroup == 2) {
     fewer_registers<kProducerRegisters>();
-    if (threadIdx.x % kWarpgroup < 32) forward_producer(maps, a.shape, walk, plan);
+    if (threadIdx.x % kWarpgroup < 32) forward_producer(a, maps, walk, plan);
   } else {
     more_registers<kConsumerRegisters>();
-    forward_consumer(a, maps, walk, plan, warpgroup);
+    forward_consumer(a, maps, plan, warpgroup);
   }
 #else
   __trap();  // built for another GPU than the one that was asked

@@ -17,25 +17,26 @@ __device__ inline void tell(unsigned barrier) {
   release(barrier);
 }
 
-/// By a warpgroup: sets its 64 rows of a tile, by way of a square of shared memory.
+/// By a warpgroup: sets its 64 rows of a tile, by way of a square of shared memory, of which each
+/// warp has the rows that it holds.
 __device__ inline void set_rows(Rows<Bf16> to,
                                 Index first,
                                 int column,
                                 const float (&values)[kSide / 2],
-                                unsigned char* square,
-                                int warpgroup) {
+                                unsigned char* square) {
   const unsigned at = tile_copy::shared_address(square);
 #pragma unroll
   for (int k = 0; k < kSide / 16; ++k) store_rounded(at, k, values + 8 * k);
-  meet(warpgroup);
-#pragma unroll
-  for (int i = 0; i < kSide * kSide / 8; i += kWarpgroup) {
-    const int row = (i + static_cast<int>(threadIdx.x) % kWarpgroup) / 8;
-    const int chunk = static_cast<int>(threadIdx.x) % 8;
-    const auto* from = reinterpret_cast<const Bf16*>(square + row * 128 + (chunk ^ (row % 8)) * 16);
-    store_pack(to.row(first + row) + column + 8 * chunk, load_pack<8>(from));
+  __syncwarp();
+  const int row = static_cast<int>(threadIdx.x) % kWarpgroup / 32 * 16 + lane() / 8;
+  Bf16* out = to.row(first + row) + column + lane() % 8 * 8;
+#pragma unroll 1  // there are no registers left
+  for (int i = row; i < row + 16; i += 4, out += 4 * to.stride) {
+    const auto* from =
+        reinterpret_cast<const Bf16*>(square + i * 128 + ((lane() % 8) ^ (i % 8)) * 16);
+    store_pack(out, load_pack<8>(from));
   }
-  meet(warpgroup);
+  __syncwarp();
 }
 
 /// out = left·block, left in registers, or where `add` is not 0 added to it.
@@ -70,19 +71,10 @@ __device__ inline void multiply_slopes(
 /// last, are done all the same and not looked at: the compiler keeps products in flight only where
 /// they do not depend on conditions.
 template <bool kCausal>
-__device__ void joint_consumer(const AttentionBackward<Bf16>& a,
-                               const JointWalk& walk,
-                               const JointPlan& plan,
-                               int me) {
-  const AttentionShape& shape = a.shape;
-  JointTiles at = joint_tiles(walk);
-  if (!at.there()) return;
-  JointOrder order(at);
+__device__ void joint_consumer(const AttentionBackward<Bf16>& a, const JointPlan& plan, int me) {
   int f = 0;           // blocks of this tile so far
   int tiles = 0;       // before this one
   bool ended = false;  // whether the step before was the last of its tile
-  int done = 0;        // that tile's first row
-  int done_column = 0;
   float dk[kSide / 2] = {};
   float dv[kSide / 2] = {};
   float dq[kSide / 2];
@@ -90,12 +82,15 @@ __device__ void joint_consumer(const AttentionBackward<Bf16>& a,
   float dp[kTile / 2];
   unsigned p[kTile / 16][4];
   unsigned ds[kTile / 16][4] = {};
-  const auto store_tile = [&](int slot) {  // v of the tile is not needed any more
+  // dk or dv of the tile that was in this slot; v is not needed any more.
+  const auto set_tile = [&](Rows<Bf16> to, const float(&values)[kSide / 2], int slot) {
     unsigned char* square = plan.memory + (plan.own_v(slot, me) - plan.base);
-    set_rows(a.dk, done, done_column, dk, square, me);
-    set_rows(a.dv, done, done_column, dv, square, me);
+    const JointNote& note = plan.note(slot);
+    set_rows(to, note.row + me * kSide, note.column, values, square);
   };
   tile_copy::wait(plan.own_full(0), 0);
+  JointOrder order(plan.note(0).blocks, plan.note(0).shift);
+  if (order.blocks() == 0) return;
   tile_copy::wait(plan.full(0), 0);
   arrived(dk);
   arrived(dv);
@@ -115,11 +110,13 @@ __device__ void joint_consumer(const AttentionBackward<Bf16>& a,
     used(ds);
     if (step > 0) release(plan.empty(before));
     if (step > 1) tell(plan.dq_full(me));  // put there in the step before: the writes have settled
-    if (ended) store_tile(slot_before);
-    if (kCausal && order.place(f) == order.blocks() - 1) {
-      keys_probabilities<true>(s, numbers, me * kSide, p);
+    if (ended) set_tile(a.dv, dv, slot_before);
+    if (!kCausal || order.place(f) != order.blocks() - 1) {
+      keys_probabilities<kUnmasked>(s, numbers, p);
+    } else if (me == 0) {
+      keys_probabilities<0>(s, numbers, p);
     } else {
-      keys_probabilities<false>(s, numbers, 0, p);
+      keys_probabilities<kSide>(s, numbers, p);
     }
     if (step > 0) tile_copy::wait(plan.slopes_full(before), phase_of(step - 1));
     begin();
@@ -127,6 +124,7 @@ __device__ void joint_consumer(const AttentionBackward<Bf16>& a,
     add_block(dv, p, plan.dout(stage), f);
     multiply_slopes(dq, plan, before, slot_before, me);  // of the step before
     commit();
+    if (ended) set_tile(a.dk, dk, slot_before);
     wait<0>();
     arrived(dp);
     arrived(dv);
@@ -141,16 +139,14 @@ __device__ void joint_consumer(const AttentionBackward<Bf16>& a,
     const int add = f;
     ended = ++f == order.blocks();
     if (ended) {
-      done = static_cast<int>(at.head() / shape.heads * shape.key_rows) + at.tile() * kTile +
-             me * kSide;
-      done_column = static_cast<int>(at.head() % shape.heads) * kSide;
-      at.next();
-      more = at.there();
+      const int next = tiles + 1;
+      tile_copy::wait(plan.own_full(next % 2), phase_of(next));
+      const JointNote& note = plan.note(next % 2);
+      more = note.blocks > 0;
       if (more) {
-        ++tiles;
+        tiles = next;
         f = 0;
-        order = JointOrder(at);
-        tile_copy::wait(plan.own_full(tiles % 2), phase_of(tiles));
+        order = JointOrder(note.blocks, note.shift);
       }
     }
     if (more) tile_copy::wait(plan.full(before), phase_of(step + 1));
@@ -170,7 +166,8 @@ __device__ void joint_consumer(const AttentionBackward<Bf16>& a,
   begin();
   multiply_slopes(dq, plan, (step - 1) % 2, tiles % 2, me);
   commit();
-  store_tile(tiles % 2);
+  set_tile(a.dk, dk, tiles % 2);
+  set_tile(a.dv, dv, tiles % 2);
   wait<0>();
   arrived(dq);
   put_dq(dq, plan, me, step - 1);
@@ -195,7 +192,7 @@ __global__ void __launch_bounds__(kThreads, 1) joint_kernel(const __grid_constan
     if (warp > 1) joint_adder(walk, plan, sums, warp - 2);
   } else {
     more_registers<kJointConsumerRegisters>();
-    joint_consumer<kCausal>(a, walk, plan, warpgroup);
+    joint_consumer<kCausal>(a, plan, warpgroup);
   }
 #else
   __trap();  // built for another GPU than the one that was asked

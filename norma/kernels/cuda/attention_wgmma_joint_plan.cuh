@@ -13,6 +13,15 @@ inline constexpr int kJointConsumerRegisters = 224;
 /// The phase of a barrier of a ring of two that is used for the n-th time, of both together.
 __device__ inline unsigned phase_of(int n) { return static_cast<unsigned>(n) / 2 % 2; }
 
+/// What the producer says of a tile beside its rows: to work it out takes a dozen divisions, for
+/// which those who multiply have no time.
+struct alignas(16) JointNote {
+  int row;  // of the tile's first key, and the column of its head
+  int column;
+  int blocks;  // 0: there is no tile any more
+  int shift;
+};
+
 /// Where things lie in shared memory.
 struct JointPlan {
   static constexpr int kStages = 2;
@@ -24,8 +33,8 @@ struct JointPlan {
   static constexpr int kDqBytes = kSide * kSide * static_cast<int>(sizeof(float));
   static constexpr int kNumbers = 2 * kTile + 4;  // lse, delta, the factor and three to be aligned
   static constexpr int kNumbersAt = kDqAt + 2 * kDqBytes;
-  static constexpr int kBarriersAt =
-      kNumbersAt + kStages * kNumbers * static_cast<int>(sizeof(float));
+  static constexpr int kNotesAt = kNumbersAt + kStages * kNumbers * static_cast<int>(sizeof(float));
+  static constexpr int kBarriersAt = kNotesAt + 2 * static_cast<int>(sizeof(JointNote));
   static constexpr int kBytes = kBarriersAt + 8 * (2 * kStages + 12);
 
   unsigned char* memory;
@@ -46,6 +55,10 @@ struct JointPlan {
   }
   __device__ float* numbers(int stage) const {
     return reinterpret_cast<float*>(memory + kNumbersAt) + stage * kNumbers;
+  }
+  /// Of a tile's slot: written before own_full(slot).
+  __device__ JointNote& note(int slot) const {
+    return reinterpret_cast<JointNote*>(memory + kNotesAt)[slot];
   }
   __device__ unsigned dq(int warpgroup) const { return at(kDqAt + warpgroup * kDqBytes); }
   __device__ unsigned full(int stage) const { return at(kBarriersAt + 8 * stage); }
@@ -75,7 +88,7 @@ struct JointPlan {
     __syncthreads();
   }
 };
-static_assert(JointPlan::kStages == 2);
+static_assert(JointPlan::kStages == 2 && JointPlan::kNotesAt % alignof(JointNote) == 0);
 
 /// dq in f32 (heads of all sequences, 64 queries at a time, 64·64), and how many tiles have added
 /// to each.
@@ -110,8 +123,13 @@ __device__ inline void joint_producer(const Maps& maps,
     const int b = at.head() / static_cast<int>(s.heads);
     const Index numbers_of_head = static_cast<Index>(at.head()) * s.queries;
     const float factor = a.head_factor[h];
+    const JointOrder order(at);
     tile_copy::wait(plan.own_empty(own.stage), own.phase ^ 1U);
     if (lane() == 0) {
+      plan.note(own.stage) = {.row = b * static_cast<int>(s.key_rows) + at.tile() * kTile,
+                              .column = h * kSide,
+                              .blocks = order.blocks(),
+                              .shift = order.shift()};
       const unsigned full = plan.own_full(own.stage);
       tile_copy::arrive_expecting(full, JointPlan::kOwnBytes);
       for (int w = 0; w < 2; ++w) {
@@ -122,7 +140,6 @@ __device__ inline void joint_producer(const Maps& maps,
     }
     __syncwarp();
     own.next();
-    const JointOrder order(at);
     for (int f = 0; f < order.blocks(); ++f, place.next()) {
       const int query = (walk.tiles - 1 - order.place(f)) * kTile;
       float lse[4];
@@ -156,6 +173,11 @@ __device__ inline void joint_producer(const Maps& maps,
       }
       __syncwarp();  // a lane two phases behind would wait for ever
     }
+  }
+  tile_copy::wait(plan.own_empty(own.stage), own.phase ^ 1U);
+  if (lane() == 0) {
+    plan.note(own.stage).blocks = 0;
+    tile_copy::arrive(plan.own_full(own.stage));
   }
 }
 

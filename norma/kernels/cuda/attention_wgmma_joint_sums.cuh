@@ -83,8 +83,10 @@ __device__ inline void joint_rounder(const AttentionBackward<Bf16>& a,
     const int first = (at.head() * walk.tiles + at.tile()) * 2;  // of its two parts
     const float4* from = reinterpret_cast<const float4*>(sums.dq) +
                          static_cast<Index>(first) * (kSide * kSide / 4) + lane();
-    Bf16* to = a.dq.row(at.head() / s.heads * s.queries + at.tile() * kTile + lane() / 4) +
-               at.head() % s.heads * kSide + 2 * (lane() % 4);
+    const int b = at.head() / static_cast<int>(s.heads);
+    const int h = at.head() % static_cast<int>(s.heads);
+    Bf16* to =
+        a.dq.row(b * s.queries + at.tile() * kTile + lane() / 4) + h * kSide + 2 * (lane() % 4);
 #pragma unroll 1
     for (int warp = 0; warp < 2 * kWarps; ++warp) {
       if (warp % kWarps == 0) {

@@ -77,25 +77,30 @@ __device__ void keys_producer(const Maps& maps,
   }
 }
 
-/// Pᵀ from Sᵀ, rounded; on the diagonal a query sees the keys up to its own, and the first key is
-/// this many after the first query. `numbers`: lse and delta of 2·kCount queries, and the factor.
-template <bool kDiagonal, int kCount>
+/// Pᵀ from Sᵀ, rounded. Where 64 queries, from the kDiagonal-th on, are the same tokens as the
+/// warpgroup's keys, each sees the keys up to its own; those before see none, those behind all.
+/// `numbers`: lse and delta of 2·kCount queries, and the factor.
+inline constexpr int kUnmasked = -kSide;  // all see all
+template <int kDiagonal, int kCount>
 __device__ inline void keys_probabilities(const float (&s)[kCount],
                                           const float* numbers,
-                                          int first_key,
                                           unsigned (&p)[kCount / 8][4]) {
   constexpr int kQueries = 2 * kCount;
   const float scale = numbers[2 * kQueries] * kLog2E;
 #pragma unroll
   for (int n = 0; n < kQueries / 8; ++n) {
+    if (8 * n < kDiagonal) {
+      p[n / 2][n % 2 * 2] = p[n / 2][n % 2 * 2 + 1] = 0;
+      continue;
+    }
     const auto lse = *reinterpret_cast<const float2*>(numbers + column_of(n));
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       float low = quick_exp2(fmaf(s[4 * n + 2 * r], scale, -lse.x));
       float high = quick_exp2(fmaf(s[4 * n + 2 * r + 1], scale, -lse.y));
-      if constexpr (kDiagonal) {
-        if (column_of(n) < first_key + row_of(r)) low = 0;
-        if (column_of(n) + 1 < first_key + row_of(r)) high = 0;
+      if (8 * n < kDiagonal + kSide) {
+        if (column_of(n) < kDiagonal + row_of(r)) low = 0;
+        if (column_of(n) + 1 < kDiagonal + row_of(r)) high = 0;
       }
       p[n / 2][n % 2 * 2 + r] = pair(low, high);
     }
@@ -183,9 +188,9 @@ __device__ void keys_consumer(const AttentionBackward<Bf16>& a,
         place.next();
         // S is there; dP is on its way, where kAhead after dk of the block before.
         if (f < diagonal) {
-          keys_probabilities<true>(s, numbers, 0, p);
+          keys_probabilities<0>(s, numbers, p);
         } else {
-          keys_probabilities<false>(s, numbers, 0, p);
+          keys_probabilities<kUnmasked>(s, numbers, p);
         }
         wait<0>();
         arrived(dp);
