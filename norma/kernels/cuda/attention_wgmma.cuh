@@ -39,9 +39,10 @@ __device__ inline unsigned aligned_address(const unsigned char* memory) {
 
 /// For each stage of the ring whether it is full and whether it is empty, and the same for each
 /// slot of a tile's own rows.
-template <int kCount, int kSlots = 1>
+template <int kCount, int kOwnCount = 1>
 struct Barriers {
   static constexpr int kStages = kCount;
+  static constexpr int kSlots = kOwnCount;
   static constexpr int kBarriersBytes = 8 * 2 * (kStages + kSlots);
   unsigned barriers;
   __device__ unsigned full(int stage) const { return barriers + static_cast<unsigned>(8 * stage); }

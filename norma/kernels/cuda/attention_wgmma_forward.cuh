@@ -21,14 +21,11 @@ struct ForwardMaps {
 /// A tile of queries. The producer works it out, with divisions and a number from memory; those who
 /// multiply read it beside the tile's rows.
 struct alignas(16) ForwardTile {
-  int blocks = 0;  // of 128 keys; 0: there is no tile any more
-  int b = 0;
-  int h = 0;
-  int first = 0;    // query
-  float scale = 0;  // of S, for powers of two
-  int kv = 0;
-
-  __device__ ForwardTile() = default;
+  int blocks;  // of 128 keys; 0: there is no tile any more
+  int b, h;
+  int first;    // query
+  float scale;  // of S, for powers of two
+  int kv;
   __device__ ForwardTile(const AttentionForward<Bf16>& a, const Tiles& at) {
     const AttentionShape& s = a.shape;
     b = at.head() / static_cast<int>(s.heads);
@@ -42,19 +39,22 @@ struct alignas(16) ForwardTile {
   }
 };
 
-/// Where things lie in shared memory: q of a few tiles, where their o leaves from too, and a ring
-/// in which blocks of 128 keys and of 128 values take turns. With a third slot, which heads of 64
-/// have room for, q of the next tile is there when a tile with one block ends.
+/// With a third slot, which heads of 64 have room for, q of the next tile is there when a tile with
+/// one block ends.
 template <int kWidth>
-struct ForwardPlan : Barriers<kWidth == 64 ? 11 : 5, kWidth == 64 ? 3 : 2> {
-  static constexpr int kSlots = kWidth == 64 ? 3 : 2;
-  using Ring = Barriers<kWidth == 64 ? 11 : 5, kSlots>;
+using ForwardRing = Barriers<kWidth == 64 ? 11 : 5, kWidth == 64 ? 3 : 2>;
+
+/// Where things lie in shared memory: q of a few tiles, where their o leaves from too, and a ring
+/// in which blocks of 128 keys and of 128 values take turns.
+template <int kWidth>
+struct ForwardPlan : ForwardRing<kWidth> {
+  using Ring = ForwardRing<kWidth>;
   static constexpr bool kHeld = kWidth == 64;  // whether a tile's queries are held in registers
   static constexpr int kRowsBytes = kWidth / kSide * kSquareBytes;  // 64 rows of one matrix
   static constexpr int kTileBytes = 2 * kRowsBytes;                 // 128 rows
-  static constexpr int kStagesAt = kSlots * kTileBytes;
+  static constexpr int kStagesAt = Ring::kSlots * kTileBytes;
   static constexpr int kToldAt = kStagesAt + Ring::kStages * kTileBytes;
-  static constexpr int kBarriersAt = kToldAt + kSlots * static_cast<int>(sizeof(ForwardTile));
+  static constexpr int kBarriersAt = kToldAt + Ring::kSlots * static_cast<int>(sizeof(ForwardTile));
   static constexpr int kBytes = 1024 + kBarriersAt + Ring::kBarriersBytes;
 
   unsigned base;
@@ -263,7 +263,6 @@ __device__ void forward_consumer(const AttentionForward<Bf16>& a,
                                  int me) {
   using AtWork = ForwardPlan<kWidth>;
   const AttentionShape& shape = a.shape;
-  int left = 0;  // blocks of P's tile from P's on
   Place<AtWork::kStages> place;
   Place<AtWork::kSlots> slot;  // of the tile that S belongs to
   int of_p = 0;                // the slot of P's tile
@@ -295,7 +294,9 @@ __device__ void forward_consumer(const AttentionForward<Bf16>& a,
     release(plan.own_empty(leaving));
     leaving = -1;
   };
-  const auto first_probabilities = [&](int blocks) {
+  int left = begin_tile();  // blocks of a tile from S's or, once it has become P, from P's on
+  if (left == 0) return;
+  const auto first_probabilities = [&] {
     constexpr int kHalf = kSide / 2;
     rows = {};
     if (shape.causal) {
@@ -309,15 +310,13 @@ __device__ void forward_consumer(const AttentionForward<Bf16>& a,
       }
       return;
     }
-    const int end = static_cast<int>(shape.keys) - (blocks - 1) * kTile;
+    const int end = static_cast<int>(shape.keys) - (left - 1) * kTile;
     if (end < kTile) {
       probabilities<0>(s, scale, {end, end}, rows);
     } else {
       probabilities<kTile / 2>(s, scale, {}, rows);
     }
   };
-  left = begin_tile();
-  if (left == 0) return;
   tile_copy::wait(plan.full(place.stage), place.phase);
   arrived(o);
   begin();
@@ -326,12 +325,11 @@ __device__ void forward_consumer(const AttentionForward<Bf16>& a,
   wait<0>();
   arrived(s);
   release(plan.empty(place.stage));
-  first_probabilities(left);
+  first_probabilities();
   round_probabilities(s, p);
   // P meets its values while S of the next block is made; where kEnds, P is its tile's last and the
-  // next block is the first of a tile that has this many. One copy with conditions instead of two
-  // takes a tenth more time.
-  const auto step = [&]<bool kEnds>(std::bool_constant<kEnds>, int blocks) {
+  // next block is another's first. One copy with conditions instead of two takes a tenth more time.
+  const auto step = [&]<bool kEnds>(std::bool_constant<kEnds>) {
     place.next();
     const int values = place.stage;
     tile_copy::wait(plan.full(values), place.phase);
@@ -348,7 +346,7 @@ __device__ void forward_consumer(const AttentionForward<Bf16>& a,
     release(plan.empty(keys));
     const ForwardRows before = rows;
     if constexpr (kEnds) {
-      first_probabilities(blocks);
+      first_probabilities();
     } else {
       probabilities<kTile / 2>(s, scale, {}, rows);
     }
@@ -370,13 +368,13 @@ __device__ void forward_consumer(const AttentionForward<Bf16>& a,
   for (;;) {
     for (; left > 1; --left) {
       give_back();
-      step(std::false_type{}, 0);
+      step(std::false_type{});
     }
     give_back();
     slot.next();
     left = begin_tile();
     if (left == 0) break;
-    step(std::true_type{}, left);
+    step(std::true_type{});
   }
   place.next();
   tile_copy::wait(plan.full(place.stage), place.phase);

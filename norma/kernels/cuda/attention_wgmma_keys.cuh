@@ -77,10 +77,10 @@ __device__ void keys_producer(const Maps& maps,
   }
 }
 
+inline constexpr int kUnmasked = -kSide;
 /// Pᵀ from Sᵀ, rounded. Where 64 queries, from the kDiagonal-th on, are the same tokens as the
 /// warpgroup's keys, each sees the keys up to its own; those before see none, those behind all.
-/// `numbers`: lse and delta of 2·kCount queries, and the factor.
-inline constexpr int kUnmasked = -kSide;  // all see all
+/// kUnmasked: all see all. `numbers`: lse and delta of 2·kCount queries, and the factor.
 template <int kDiagonal, int kCount>
 __device__ inline void keys_probabilities(const float (&s)[kCount],
                                           const float* numbers,
