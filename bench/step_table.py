@@ -19,7 +19,7 @@ FILES = {
     "products": "product_gated product_gated_gradient product_activation product_weights",
     "attention": "attention attention_backward attention_mma attention_mma_backward attention_wgmma attention_wgmma_forward",
     "norms and residual": "add_norm batch_norm batch_norm_backward column_gain dyt geodesic_forward geodesic_backward "
-                          "geodesic_backward_f32 l2_norm layer_norm residual rms_norm weight_norm",
+                          "geodesic_backward_f32 l2_norm layer_norm residual rms_norm row_norm_gradient weight_norm",
     "activations": "activation bias dropout gated multiply softcap",
     "loss": "cross_entropy loss_plain loss_scaled loss_sum scaled",
     "queries and keys": "head_factor qk_rope qk_rope_quick rope",

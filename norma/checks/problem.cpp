@@ -29,8 +29,8 @@ Storage storage_of(const InputSpec& spec) {
 std::vector<Shape> row_sweep() {
   std::vector<Shape> sizes;
   for (const Index rows : {1, 2, 3, 5, 17}) {
-    for (const Index width :
-         {1, 2, 3, 31, 32, 33, 63, 255, 256, 257, 511, 512, 513, 768, 1023, 1024, 1025, 4099}) {
+    for (const Index width : {1,   2,   3,   31,  32,   33,   63,   255,  256,  257,
+                              511, 512, 513, 768, 1023, 1024, 1025, 1536, 2048, 4099}) {
       sizes.push_back({rows, width});
     }
   }

@@ -4,6 +4,7 @@
 #include "norma/base/bf16.h"
 #include "norma/base/into.h"
 #include "norma/kernels/exec.h"
+#include "norma/kernels/rms_norm.h"
 #include "norma/kernels/rows.h"
 
 namespace norma::kernels {
@@ -58,6 +59,9 @@ struct AddNormBackward {
   Into dbias_into;
   Wide<T>* gain_partials;  // (RowChunks(rows).count, cols) when dgain is wanted
   Wide<T>* bias_partials;  // the same for dbias
+  /// Afterwards, where the branch has a norm: its gradient, whose dy are the rows of db, or of dx
+  /// where scale is 1. x without data: nothing is wanted of it, or there is none.
+  RmsNormBackward<T> branch;
   double scale;
   double gain_offset;
 };

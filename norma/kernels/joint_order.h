@@ -69,15 +69,16 @@ class JointTiles {
 /// The order in which a tile visits blocks: from the last block to the first, at places 0, 1, ...,
 /// but beginning `shift` places before the end, from which it goes on at place 0. Tiles of a head
 /// that begin at the same time have different shifts, so that they come to a block one after the
-/// other; where there are more of them than blocks, some come together and wait for their turns.
+/// other, with a step between them in which the one before can add and tell; where there are more
+/// of them than blocks, some come together and wait for their turns.
 class JointOrder {
  public:
   /// `tile` is one of those that this round has of the head of `at`. In every second round under a
-  /// causal mask the ones with less to do begin later, which keeps them apart as it is.
+  /// causal mask the ones with less to do begin later by a step each, which is one of the two.
   NORMA_BOTH JointOrder(const JointTiles& at, int tile)
       : blocks_(at.walk().tiles - (at.walk().causal ? tile : 0)),
-        shift_(at.walk().causal && at.round() % 2 != 0 ? 0
-                                                       : (tile - at.first_of_round()) % blocks_) {}
+        shift_((tile - at.first_of_round()) *
+               (at.walk().causal && at.round() % 2 != 0 ? kApart - 1 : kApart) % blocks_) {}
   NORMA_BOTH explicit JointOrder(const JointTiles& at) : JointOrder(at, at.tile()) {}
   /// One whose numbers are known.
   NORMA_BOTH JointOrder(int blocks, int shift) : blocks_(blocks), shift_(shift) {}
@@ -90,6 +91,7 @@ class JointOrder {
   }
 
  private:
+  static constexpr int kApart = 2;  // steps; of more the queries would leave the cache
   int blocks_;
   int shift_;
 };

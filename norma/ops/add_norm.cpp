@@ -101,8 +101,27 @@ AddNormResult joined(
         back.scratch(partial_shape(dy, cols, bool(dgain)), wide(dy.dtype));
     const Scratch bias_partials =
         back.scratch(partial_shape(dy, cols, bool(dbias)), wide(dy.dtype));
+    const WantedRows db = branch ? wanted(back, b) : WantedRows{};
+    const WantedRows dbranch = wanted(back, branch.norm.gain);
+    const Scratch branch_partials =
+        back.scratch(partial_shape(dy, cols, bool(dbranch)), wide(dy.dtype));
     dispatch(op, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
+      kernels::RmsNormBackward<T> on{};
+      if (goes_on) {
+        on = {.x = rows<const T>(b),
+              .gain = elements<const Wide<T>>(branch.norm.gain),
+              .rstd = elements<const Wide<T>>(branch.rstd),
+              .dy = rows<const T>(in_dx ? dx.grad : t.grad),
+              .dx = db.rows<T>(),
+              .dx_into = db.into,
+              .dgain = dbranch.data<Wide<T>>(),
+              .dgain_into = dbranch.into,
+              .partials = elements<Wide<T>>(branch_partials.tensor()),
+              .group = cols,
+              .gain_per_column = false,
+              .gain_offset = branch.norm.gain_offset};
+      }
       kernels::run(
           who,
           kernels::AddNormBackward<T>{.sum = rows<const T>(sum),
@@ -122,10 +141,10 @@ AddNormResult joined(
                                       .dbias_into = dbias.into,
                                       .gain_partials = elements<Wide<T>>(gain_partials.tensor()),
                                       .bias_partials = elements<Wide<T>>(bias_partials.tensor()),
+                                      .branch = on,
                                       .scale = spec.scale,
                                       .gain_offset = spec.gain_offset});
     });
-    if (goes_on) branch.rule(back, b, in_dx ? dx.grad : t.grad);
   };
   tape.record_cheap(Remaking::norms, op, {x, b, gain, bias, branch.norm.gain}, {sum, y}, rule, [=] {
     make(true);

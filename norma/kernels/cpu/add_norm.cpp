@@ -135,6 +135,7 @@ void run(Cpu, const AddNormBackward<float>& a) {
   } else {
     backward<false>(a);
   }
+  if (a.branch.x) run(Cpu{}, a.branch);
 }
 
 }  // namespace norma::kernels

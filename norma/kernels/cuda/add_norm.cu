@@ -1,6 +1,7 @@
 #include "norma/kernels/add_norm.h"
 #include "norma/kernels/cuda/norm_centre.cuh"
 #include "norma/kernels/cuda/norm_gain.cuh"
+#include "norma/kernels/cuda/row_norm_gradient.h"
 #include "norma/kernels/cuda/row_team.cuh"
 
 namespace norma::kernels {
@@ -234,6 +235,7 @@ template void run(Cuda, const AddNormForward<Bf16>&);
 template <class T>
 void run(Cuda, const AddNormBackward<T>& a) {
   constexpr int N = kPack<T>;
+  if (run_quick(a)) return;
   const Index cols = a.sum.cols;
   const bool fit = row_packs(a.sum, N) && row_packs(a.dsum, N) && row_packs(a.dy, N) &&
                    row_packs(a.dx, N) && row_packs(a.db, N) && row_packs(a.gain, N);
@@ -254,6 +256,7 @@ void run(Cuda, const AddNormBackward<T>& a) {
   });
   dgain.finish(a.sum.rows, a.dgain_into);
   dbias.finish(a.sum.rows, a.dbias_into);
+  if (a.branch.x) run(Cuda{}, a.branch);
 }
 template void run(Cuda, const AddNormBackward<float>&);
 template void run(Cuda, const AddNormBackward<Bf16>&);

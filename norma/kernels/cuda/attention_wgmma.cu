@@ -59,6 +59,16 @@ __global__ void __launch_bounds__(kRowThreads) rows_kernel(const AttentionBackwa
   }
 }
 
+/// Tiles of a head at work at a time. More of them wait for each other and end less evenly; with
+/// fewer the queries of more heads have to stay in the cache.
+int tiles_together(const AttentionShape& s) {
+  constexpr Index kCache = Index{40} << 20;
+  constexpr Index kBytes = 2 * sizeof(Bf16) + sizeof(float);  // a number of q, of dout and of dq
+  constexpr int kFew = 2;
+  const Index heads = device::multiprocessors() / kFew;
+  return heads * s.queries * kJointWidth * kBytes <= kCache ? kFew : 4;
+}
+
 /// All three in one kernel; the rows' sums are there.
 void joint_pass(const AttentionBackward<Bf16>& a, const Maps& maps) {
   const AttentionShape& s = a.shape;
@@ -69,13 +79,10 @@ void joint_pass(const AttentionBackward<Bf16>& a, const Maps& maps) {
   device::check(cudaMemsetAsync(turns, 0, bytes, device::stream()), "clearing turns");
   const auto heads = static_cast<int>(s.batch * s.heads);
   const auto tiles = static_cast<int>(s.keys / kTile);
-  // Tiles of a head at work at a time. More of them wait for each other, with fewer the queries of
-  // more heads have to stay in the cache.
-  constexpr int kTogether = 4;
   const int multiprocessors = device::multiprocessors();
   const JointWalk walk{.heads = heads,
                        .tiles = tiles,
-                       .set = std::clamp(multiprocessors / kTogether, 1, heads),
+                       .set = std::clamp(multiprocessors / tiles_together(s), 1, heads),
                        .workers = std::min(heads * tiles, multiprocessors),
                        .causal = s.causal};
   launch_together("attention's gradient",

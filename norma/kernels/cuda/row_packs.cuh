@@ -64,9 +64,9 @@ struct Neighbours<Bf16, 8> {
            both(from[6], from[7])};
   }
   __device__ static unsigned both(float low, float high) {
-    const __nv_bfloat162 two = __floats2bfloat162_rn(low, high);
-    return static_cast<unsigned>(__bfloat16_as_ushort(two.x)) |
-           static_cast<unsigned>(__bfloat16_as_ushort(two.y)) << 16;
+    unsigned two = 0;  // put together from its halves, this one instruction would be three
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;\n" : "=r"(two) : "f"(high), "f"(low));
+    return two;
   }
 };
 

@@ -100,6 +100,7 @@ void run(Ref, const AddNormBackward<T>& a) {
       if (a.db) set_or_add(a.db(r, c), value, a.db_into);
     }
   }
+  if (a.branch.x) run(Ref{}, a.branch);
 }
 
 template void run(Ref, const AddNormForward<float>&);
