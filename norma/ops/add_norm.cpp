@@ -1,8 +1,9 @@
 #include "norma/ops/add_norm.h"
 
+#include <optional>
+
 #include "norma/kernels/add_norm.h"
-#include "norma/ops/dispatch.h"
-#include "norma/ops/rms_norm.h"
+#include "norma/ops/rms_norm_gradient.h"
 
 namespace norma {
 
@@ -21,10 +22,7 @@ struct Branch {
             .gain_offset = norm.gain_offset,
             .eps = norm.eps};
   }
-  /// Gradients of b and the gain; dy is the one of the norm of b.
-  void rule(Backward& back, Var b, const Tensor& dy) const {
-    rms_norm_rule(back, b, norm.gain, rstd, dy, {.eps = norm.eps, .gain_offset = norm.gain_offset});
-  }
+  RmsNormSpec spec() const { return {.eps = norm.eps, .gain_offset = norm.gain_offset}; }
 };
 
 void require_sides(std::string_view op, Var x, Var b) {
@@ -101,27 +99,12 @@ AddNormResult joined(
         back.scratch(partial_shape(dy, cols, bool(dgain)), wide(dy.dtype));
     const Scratch bias_partials =
         back.scratch(partial_shape(dy, cols, bool(dbias)), wide(dy.dtype));
-    const WantedRows db = branch ? wanted(back, b) : WantedRows{};
-    const WantedRows dbranch = wanted(back, branch.norm.gain);
-    const Scratch branch_partials =
-        back.scratch(partial_shape(dy, cols, bool(dbranch)), wide(dy.dtype));
+    std::optional<RmsNormGradient> of_branch;
+    if (goes_on) of_branch.emplace(back, b, branch.norm.gain, branch.rstd, branch.spec(), dy);
     dispatch(op, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
-      kernels::RmsNormBackward<T> on{};
-      if (goes_on) {
-        on = {.x = rows<const T>(b),
-              .gain = elements<const Wide<T>>(branch.norm.gain),
-              .rstd = elements<const Wide<T>>(branch.rstd),
-              .dy = rows<const T>(in_dx ? dx.grad : t.grad),
-              .dx = db.rows<T>(),
-              .dx_into = db.into,
-              .dgain = dbranch.data<Wide<T>>(),
-              .dgain_into = dbranch.into,
-              .partials = elements<Wide<T>>(branch_partials.tensor()),
-              .group = cols,
-              .gain_per_column = false,
-              .gain_offset = branch.norm.gain_offset};
-      }
+      kernels::RmsNormBackward<T> then{};
+      if (goes_on) then = of_branch->of<T>(in_dx ? dx.grad : t.grad);
       kernels::run(
           who,
           kernels::AddNormBackward<T>{.sum = rows<const T>(sum),
@@ -141,7 +124,7 @@ AddNormResult joined(
                                       .dbias_into = dbias.into,
                                       .gain_partials = elements<Wide<T>>(gain_partials.tensor()),
                                       .bias_partials = elements<Wide<T>>(bias_partials.tensor()),
-                                      .branch = on,
+                                      .branch = then,
                                       .scale = spec.scale,
                                       .gain_offset = spec.gain_offset});
     });
@@ -182,7 +165,9 @@ Var norm_add(Var x, Var b, BranchNorm norm) {
   x.tape().record(kOp, {x, b, norm.gain}, {y}, [=](Backward& back) {
     const Tensor dy = back.grad(y);
     back.pass(x, y);
-    if (back.wants(b) || back.wants(norm.gain)) branch.rule(back, b, dy);
+    if (back.wants(b) || back.wants(norm.gain)) {
+      rms_norm_rule(back, b, norm.gain, branch.rstd, dy, branch.spec());
+    }
   });
   return y;
 }

@@ -1,15 +1,12 @@
 #include "norma/ops/rms_norm.h"
 
-#include "norma/kernels/rms_norm.h"
-#include "norma/ops/dispatch.h"
+#include "norma/ops/rms_norm_gradient.h"
 
 namespace norma {
 
 namespace {
 
 constexpr std::string_view kOp = "rms_norm";
-
-Index group_of(const RmsNormSpec& spec, Index cols) { return spec.group == 0 ? cols : spec.group; }
 
 }  // namespace
 
@@ -19,35 +16,16 @@ void rms_norm_rule(Backward& back,
                    const Tensor& rstd,
                    const Tensor& dy,
                    const RmsNormSpec& spec) {
-  const WantedRows dx = wanted(back, x);
-  const WantedRows dgain = wanted(back, gain);
-  const Index cols = dy.shape.cols();
-  const Index group = group_of(spec, cols);
-  const Index gains = spec.gain_per_column ? cols : group;
-  const Scratch partials = back.scratch(partial_shape(dy, gains, bool(dgain)), wide(dy.dtype));
-  dispatch(kOp, dy, [&](auto who, auto zero) {
-    using T = decltype(zero);
-    kernels::run(who,
-                 kernels::RmsNormBackward<T>{.x = rows<const T>(x),
-                                             .gain = elements<const Wide<T>>(gain),
-                                             .rstd = elements<const Wide<T>>(rstd),
-                                             .dy = rows<const T>(dy),
-                                             .dx = dx.rows<T>(),
-                                             .dx_into = dx.into,
-                                             .dgain = dgain.data<Wide<T>>(),
-                                             .dgain_into = dgain.into,
-                                             .partials = elements<Wide<T>>(partials.tensor()),
-                                             .group = group,
-                                             .gain_per_column = spec.gain_per_column,
-                                             .gain_offset = spec.gain_offset});
-  });
+  const RmsNormGradient gradient(back, x, gain, rstd, spec, dy);
+  dispatch(
+      kOp, dy, [&](auto who, auto zero) { kernels::run(who, gradient.of<decltype(zero)>(dy)); });
 }
 
 Var rms_norm(Var x, Var gain, RmsNormSpec spec) {
   require_float(kOp, "x", x);
   require_vector_type(kOp, x, "gain", gain);
   const Index cols = x.shape().cols();
-  const Index group = group_of(spec, cols);
+  const Index group = spec.group == 0 ? cols : spec.group;
   require_divides(kOp, "group", group, "the width", cols);
   require_shape(kOp, "gain", gain, {spec.gain_per_column ? cols : group});
 
