@@ -104,7 +104,7 @@ AddNormResult joined(
     dispatch(op, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
       kernels::RmsNormBackward<T> then{};
-      if (goes_on) then = of_branch->of<T>(in_dx ? dx.grad : t.grad);
+      if (of_branch) then = of_branch->of<T>(in_dx ? dx.grad : t.grad);
       kernels::run(
           who,
           kernels::AddNormBackward<T>{.sum = rows<const T>(sum),

@@ -97,7 +97,8 @@ TEST_P(JointOrderTest, TurnsComeWhoeverIsQuick) {
   }
 }
 
-// Tiles that begin at the same time: at the same visit no two are at one block.
+// Tiles that begin at the same time: no two come to a block at the same visit, nor one right behind
+// the other.
 TEST(JointOrderOfARound, KeepsTilesApart) {
   const JointTiles at({.heads = 33, .tiles = 32, .set = 33, .workers = 132, .causal = true}, 0);
   ASSERT_EQ(at.end_of_round() - at.first_of_round(), 4);
@@ -111,6 +112,7 @@ TEST(JointOrderOfARound, KeepsTilesApart) {
       visits.insert(order.visit(place));
     }
     EXPECT_EQ(static_cast<int>(visits.size()), seen) << "place " << place;
+    for (const int visit : visits) EXPECT_FALSE(visits.contains(visit + 1)) << "place " << place;
   }
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "norma/kernels/cuda/attention_rows.cuh"
+#include "norma/kernels/cuda/copy_later.cuh"
 
 namespace norma::kernels::mma {
 
@@ -22,19 +23,6 @@ __device__ inline int column_of(int n, int e) { return 8 * n + 2 * (lane() % 4) 
 
 /// Elements from one row of a tile to the next: the eight rows of a matrix lie in different banks.
 constexpr int stride_of(int width) { return width + 8; }
-
-__device__ inline unsigned shared_address(const Bf16* at) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(at));
-}
-
-/// 16 bytes to shared memory without a register in between; zeros where they are not there.
-__device__ inline void copy_later(Bf16* to, const Bf16* from, bool there) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(shared_address(to)),
-               "l"(from),
-               "r"(there ? 16 : 0)
-               : "memory");
-}
-__device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;\n" ::: "memory"); }
 
 /// Rows [first, first + count) of one head, kTile by kWidth; what lies beyond is 0. The tile is
 /// there after wait_for_copies() and a barrier.
@@ -126,11 +114,6 @@ __device__ void multiply_rows(const Bf16* a, const Bf16* b, Part<kColumns>& out)
   }
 }
 
-__device__ inline unsigned pair(float low, float high) {
-  const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
-  return *reinterpret_cast<const unsigned*>(&both);
-}
-
 /// out += a·b: a, kColumns wide, is rounded to bf16; b has kColumns rows, kWidth wide.
 template <int kColumns, int kWidth>
 __device__ void add_product(const Part<kColumns>& a, const Bf16* b, Part<kWidth>& out) {
@@ -139,8 +122,10 @@ __device__ void add_product(const Part<kColumns>& a, const Bf16* b, Part<kWidth>
   for (int k = 0; k < kColumns; k += 16) {
     const float(&one)[4] = a[k / 8];
     const float(&next)[4] = a[k / 8 + 1];
-    const unsigned left[4] = {
-        pair(one[0], one[1]), pair(one[2], one[3]), pair(next[0], next[1]), pair(next[2], next[3])};
+    const unsigned left[4] = {rounded_pair(one[0], one[1]),
+                              rounded_pair(one[2], one[3]),
+                              rounded_pair(next[0], next[1]),
+                              rounded_pair(next[2], next[3])};
 #pragma unroll
     for (int n = 0; n < kWidth; n += 16) {
       unsigned right[4];

@@ -107,6 +107,11 @@ __device__ inline void unpack(const Pack<Bf16, N>& pack, float (&to)[N]) require
     to[2 * i + 1] = __uint_as_float(words[i] & 0xFFFF0000U);
   }
 }
+/// Two numbers rounded to bf16, the first in the lower half.
+__device__ inline unsigned rounded_pair(float low, float high) {
+  const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+  return *reinterpret_cast<const unsigned*>(&both);
+}
 /// The way back, rounded.
 template <class T, class C, int N>
 __device__ inline Pack<T, N> pack_of(const C (&values)[N]) {

@@ -1,6 +1,7 @@
 // A thread has one pack of each row that its team takes. Instructions, not bytes, are what such a
 // kernel runs out of: gains stay in registers with the sums of their columns, a row's numbers are
 // unpacked once, and rows come through shared memory while those before them are worked on.
+#include "norma/kernels/cuda/copy_later.cuh"
 #include "norma/kernels/cuda/norm_centre.cuh"
 #include "norma/kernels/cuda/row_norm_gradient.h"
 #include "norma/kernels/cuda/row_team.cuh"
@@ -24,14 +25,7 @@ struct Incoming {
     return packs_of_rows + (stage * kTensors + tensor) * kThreads + threadIdx.x;
   }
   __device__ static void send_for(int stage, int tensor, const Bf16* from) {
-    const auto to = static_cast<unsigned>(__cvta_generic_to_shared(place(stage, tensor)));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(to), "l"(from) : "memory");
-  }
-  /// What was sent for since the last close comes together.
-  __device__ static void close() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
-  /// All but the last kStages − 1 have come.
-  __device__ static void wait() {
-    asm volatile("cp.async.wait_group %0;\n" ::"n"(kStages - 1) : "memory");
+    copy_later(place(stage, tensor), from);
   }
   __device__ static Eight get(int stage, int tensor) { return {*place(stage, tensor)}; }
 };
@@ -100,7 +94,7 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
       if (a.dsum) In::send_for(stage, kOfDsum, row_at(a.dsum, r) + column);
       if constexpr (kBranch) In::send_for(stage, kOfBranch, row_at(a.branch.x, r) + column);
     }
-    In::close();
+    close_copies();
   };
   const auto numbers_of = [&](unsigned wanted) -> RowNumbers {
     const unsigned r = min(wanted, end - 1);
@@ -121,7 +115,7 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
     ahead = numbers_of(r + Team::kTeams);
     const int free = stage == 0 ? In::kStages - 1 : stage - 1;  // read with the row before
     send_for(r + (In::kStages - 1) * Team::kTeams, free);
-    In::wait();
+    wait_for_copies<In::kStages - 1>();
     float x[N];  // the sum less its mean
     float dy[N];
     In::get(stage, kOfSum).get(x);

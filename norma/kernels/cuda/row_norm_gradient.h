@@ -1,6 +1,8 @@
 // The gradient of a norm of whole rows in the form that training takes: bf16 in packs of 16 bytes.
 #pragma once
 
+#include <type_traits>
+
 #include "norma/kernels/add_norm.h"
 #include "norma/kernels/layer_norm.h"
 
@@ -14,50 +16,32 @@ inline bool run_quick(const AddNormBackward<float>&) { return false; }
 
 /// The gradient of a norm by itself in the words of add_norm's: what dx holds and is added to takes
 /// the place of dsum.
-template <class T>
-AddNormBackward<T> as_add_norm(const LayerNormBackward<T>& a) {
-  const bool adds = a.dx && a.dx_into == Into::add;
-  return {
-      .sum = a.x,
-      .gain = a.gain,
-      .mean = a.mean,
-      .shift = a.shift,
-      .rstd = a.rstd,
-      .dsum = adds ? Rows<const T>{a.dx.data, a.dx.rows, a.dx.cols, a.dx.stride} : Rows<const T>{},
-      .dy = a.dy,
-      .dx = a.dx,
-      .dx_into = Into::set,
-      .db = {},
-      .db_into = Into::set,
-      .dgain = a.dgain,
-      .dgain_into = a.dgain_into,
-      .dbias = a.dbias,
-      .dbias_into = a.dbias_into,
-      .gain_partials = a.gain_partials,
-      .bias_partials = a.bias_partials,
-      .branch = {},
-      .scale = 1,
-      .gain_offset = a.gain_offset};
-}
-template <class T>
-AddNormBackward<T> as_add_norm(const RmsNormBackward<T>& a) {
-  return as_add_norm(LayerNormBackward<T>{.x = a.x,
-                                          .gain = a.gain,
-                                          .mean = nullptr,
-                                          .shift = nullptr,
-                                          .rstd = a.rstd,
-                                          .dy = a.dy,
-                                          .dx = a.dx,
-                                          .dx_into = a.dx_into,
-                                          .dgain = a.dgain,
-                                          .dgain_into = a.dgain_into,
-                                          .dbias = nullptr,
-                                          .dbias_into = Into::set,
-                                          .gain_partials = a.partials,
-                                          .bias_partials = nullptr,
-                                          .group = a.group,
-                                          .gain_per_column = a.gain_per_column,
-                                          .gain_offset = a.gain_offset});
+template <class T, template <class> class Norm>
+AddNormBackward<T> as_add_norm(const Norm<T>& a) {
+  constexpr bool kCentred = std::is_same_v<Norm<T>, LayerNormBackward<T>>;
+  AddNormBackward<T> of{};
+  of.sum = a.x;
+  of.gain = a.gain;
+  of.rstd = a.rstd;
+  if (a.dx_into == Into::add) of.dsum = {a.dx.data, a.dx.rows, a.dx.cols, a.dx.stride};
+  of.dy = a.dy;
+  of.dx = a.dx;
+  of.dx_into = Into::set;
+  of.dgain = a.dgain;
+  of.dgain_into = a.dgain_into;
+  of.scale = 1;
+  of.gain_offset = a.gain_offset;
+  if constexpr (kCentred) {
+    of.mean = a.mean;
+    of.shift = a.shift;
+    of.dbias = a.dbias;
+    of.dbias_into = a.dbias_into;
+    of.gain_partials = a.gain_partials;
+    of.bias_partials = a.bias_partials;
+  } else {
+    of.gain_partials = a.partials;
+  }
+  return of;
 }
 
 }  // namespace norma::kernels

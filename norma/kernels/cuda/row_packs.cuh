@@ -58,15 +58,10 @@ struct Neighbours<Bf16, 8> {
     }
   }
   __device__ void set(const float (&from)[8]) {
-    raw = {both(from[0], from[1]),
-           both(from[2], from[3]),
-           both(from[4], from[5]),
-           both(from[6], from[7])};
-  }
-  __device__ static unsigned both(float low, float high) {
-    unsigned two = 0;  // put together from its halves, this one instruction would be three
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;\n" : "=r"(two) : "f"(high), "f"(low));
-    return two;
+    raw = {rounded_pair(from[0], from[1]),
+           rounded_pair(from[2], from[3]),
+           rounded_pair(from[4], from[5]),
+           rounded_pair(from[6], from[7])};
   }
 };
 
@@ -83,8 +78,7 @@ struct Neighbours<Bf16, 4> {
     to[3] = __uint_as_float(raw.y & 0xFFFF0000U);
   }
   __device__ void set(const float (&from)[4]) {
-    using Eight = Neighbours<Bf16, 8>;
-    raw = {Eight::both(from[0], from[1]), Eight::both(from[2], from[3])};
+    raw = {rounded_pair(from[0], from[1]), rounded_pair(from[2], from[3])};
   }
 };
 
