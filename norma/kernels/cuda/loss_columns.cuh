@@ -1,26 +1,10 @@
-// What a thread does with its columns of the logits in cross_entropy with a scale per class. Here z
-// and its gradient are counted in bits, not nats: log2(e) goes into the factors once instead of
-// into every exp.
+// What a thread does with its columns of the logits in cross_entropy with a scale per class. Here
+// the gradient of z is counted in bits, too: log2(e) is in the factors.
 #pragma once
 
 #include "norma/kernels/cuda/loss_quick.cuh"
 
 namespace norma::kernels {
-
-inline constexpr double kBitsPerNat = std::numbers::log2e;
-inline constexpr float kNatsPerBit = std::numbers::ln2_v<float>;
-
-/// From here on the last bit of z is worth 1/2 or more. Then all z are taken as they are rounded:
-/// else the largest could lie far beside itself, and 2^z would overflow or vanish.
-__device__ inline bool is_coarse(float z) {
-  constexpr float kCoarse = 1 << 22;
-  return !(fabsf(z) < kCoarse);
-}
-/// z − from. Where it matters the product is not rounded before the difference, so that large
-/// logits that lie close together keep their distance.
-__device__ inline float distance(float f, float u, float from) {
-  return is_coarse(from) ? __fmul_rn(f, u) - from : fmaf(f, u, -from);
-}
 
 /// What the gradient of a row needs: dz = grow·2^(z − top), but `hit` at the target.
 struct alignas(16) RowFate {

@@ -1,10 +1,11 @@
 // cross_entropy of rows that fit the shared memory of one block, without a scale. A block has one
 // row at a time, reads it once and writes the gradient from what it kept.
 //
-// Of long rows two fit a multiprocessor. One block takes them all: a row is kept in registers while
-// its softmax is taken and its gradient written, and the copy engine brings the next two rows to
-// shared memory meanwhile. Short rows stay in shared memory; several blocks to a multiprocessor
-// read and write in turn, and so do two blocks where not even two rows would fit one.
+// Of long rows two fit a multiprocessor. One block takes them all: a row is kept in registers, and
+// each thread writes its gradient while it looks at the next row, so that the memory always has
+// something to do; the copy engine brings the rows to shared memory ahead. Short rows stay in
+// shared memory; several blocks to a multiprocessor read and write in turn, and so do two blocks
+// where not even two rows would fit one.
 #include <algorithm>
 
 #include "norma/kernels/cuda/cluster.cuh"
@@ -26,37 +27,56 @@ constexpr int kKept = 7;
 
 using LogitPack = Pack<Bf16, N>;
 
+/// z of the largest logit, in bits; NaN only where all are.
+__device__ inline float largest(const LogitPack& pack) {
+  static_assert(sizeof(LogitPack) == sizeof(uint4));
+  const auto larger = [](unsigned one, unsigned other) {
+    unsigned both = 0;
+    asm("max.bf16x2 %0, %1, %2;\n" : "=r"(both) : "r"(one), "r"(other));
+    return both;
+  };
+  uint4 pairs;
+  std::memcpy(&pairs, &pack, sizeof pairs);
+  const unsigned two = larger(larger(pairs.x, pairs.y), larger(pairs.z, pairs.w));
+  const float low = __uint_as_float(two << 16);
+  const float high = __uint_as_float(two & 0xFFFF0000U);
+  return kLog2E * fmaxf(low, high);
+}
+
 /// Takes a pack into the part of its thread; the target's place is left out of the sum.
 __device__ inline void take(const LogitPack& pack, unsigned here, Part& part) {
   float z[N];
   unpack(pack, z);
-  float top = part.top;
-#pragma unroll
-  for (int k = 0; k < N; ++k) top = fmaxf(top, z[k]);  // NaN is passed over, the sum meets it
+  const float top = fmaxf(part.top, largest(pack));  // NaN is passed over, the sum meets it
   const float from = top == -INFINITY ? 0 : top;
-  part.others *= quick_exp(part.top - from);
-  part.top = top;
-  if (here < N) {
+  float sums[2] = {part.others * quick_exp2(part.top - from), 0};
+  if (here < N || is_coarse(from)) {
 #pragma unroll
     for (int k = 0; k < N; ++k) {
-      if (k == static_cast<int>(here)) z[k] = -INFINITY;
+      z[k] = k == static_cast<int>(here) ? -INFINITY : distance(kLog2E, z[k], from);
     }
+  } else {
+#pragma unroll
+    for (int k = 0; k < N; ++k) z[k] = fmaf(kLog2E, z[k], -from);
   }
 #pragma unroll
-  for (int k = 0; k < N; ++k) part.others += quick_exp(z[k] - from);
+  for (int k = 0; k < N; ++k) sums[k % 2] += quick_exp2(z[k]);
+  part = {top, sums[0] + sums[1]};
 }
 
 __device__ inline void write_gradient(
     const LogitPack& pack, float top, unsigned here, const RowEnd& end, Bf16* du) {
   float dz[N];
   unpack(pack, dz);
-#pragma unroll
-  for (int k = 0; k < N; ++k) dz[k] = end.grow * quick_exp(dz[k] - top);
-  if (here < N) {
+  if (here < N || is_coarse(top)) {
 #pragma unroll
     for (int k = 0; k < N; ++k) {
-      if (k == static_cast<int>(here)) dz[k] = end.hit;
+      const float slope = end.grow * quick_exp2(distance(kLog2E, dz[k], top));
+      dz[k] = k == static_cast<int>(here) ? end.hit : slope;
     }
+  } else {
+#pragma unroll
+    for (int k = 0; k < N; ++k) dz[k] = end.grow * quick_exp2(fmaf(kLog2E, dz[k], -top));
   }
   write_pack(du, dz);
 }
@@ -100,7 +120,7 @@ __global__ void __launch_bounds__(kMostThreads, 2) plain_kernel(QuickLoss a) {
     if (lane == 0) of_warp[side][warp] = mine;
     __syncthreads();
     const Part all = gather(lane < warps ? of_warp[side][lane] : no_part());
-    const RowEnd end = end_row(a, target, all, hit - all.top, share, warp == 0);
+    const RowEnd end = end_row(a, target, all, distance(kLog2E, hit, all.top), share, warp == 0);
     if (threadIdx.x == 0) a.losses[row] = static_cast<double>(end.loss);
     if (!a.du) continue;
     Bf16* du = a.du.row(row);
@@ -128,66 +148,65 @@ __global__ void __launch_bounds__(kAheadThreads, 1) ahead_kernel(QuickLoss a) {
   const int warps = blockDim.x / 32;
   const auto share = static_cast<float>(1 / *a.tokens);
   const auto bytes = static_cast<unsigned>(packs) * static_cast<unsigned>(sizeof(LogitPack));
-  const auto come = [&](int side) { return shared_address(&barriers[side]); };
-  const auto fetch = [&](Index row, int side) {  // one thread
-    if (row >= a.u.rows) return;
-    arrive_expecting(come(side), bytes);
-    copy_span(shared_address(memory) + static_cast<unsigned>(side) * bytes,
-              a.u.row(row),
-              bytes,
-              come(side));
+  const auto rows = static_cast<int>((a.u.rows - blockIdx.x + gridDim.x - 1) / gridDim.x);
+  const auto row = [&](int i) { return blockIdx.x + static_cast<Index>(i) * gridDim.x; };
+  const auto come = [&](int i) { return shared_address(&barriers[i % 2]); };
+  const auto stage = [&](int i) { return reinterpret_cast<LogitPack*>(memory + i % 2 * bytes); };
+  const auto fetch = [&](int i) {  // one thread
+    if (i >= rows) return;
+    arrive_expecting(come(i), bytes);
+    copy_span(shared_address(stage(i)), a.u.row(row(i)), bytes, come(i));
   };
 
   if (threadIdx.x == 0) {
-    for (int side = 0; side < 2; ++side) make_barrier(come(side), 1);
+    for (int i = 0; i < 2; ++i) make_barrier(come(i), 1);
     publish_barriers();
+    for (int i = 0; i < 2; ++i) fetch(i);
   }
   __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int side = 0; side < 2; ++side) fetch(blockIdx.x + side * gridDim.x, side);
-  }
-  int next_target = a.targets[blockIdx.x];
-  int side = 0;
-  unsigned phase = 0;
-  for (Index row = blockIdx.x; row < a.u.rows; row += gridDim.x) {
-    const int target = next_target;
-    if (row + gridDim.x < a.u.rows) next_target = a.targets[row + gridDim.x];
-    const auto* const stage =
-        reinterpret_cast<const LogitPack*>(memory + static_cast<std::size_t>(side) * bytes);
-    wait(come(side), phase);
-    const bool inside = target >= 0 && target < a.u.cols;
-    const float hit = inside ? read<float>(stage[target / N].at[target % N]) : 0;
-    LogitPack kept[kKept];
-    Part mine = no_part();
-#pragma unroll
-    for (int i = 0; i < kKept; ++i) {
-      const int p = static_cast<int>(threadIdx.x + i * blockDim.x);
-      if (p >= packs) continue;
-      kept[i] = stage[p];
-      take(kept[i], place_in(target, p * N), mine);
+  // Of row i: what this thread keeps of it, and has seen.
+  LogitPack kept[kKept];
+  Part mine = no_part();
+  int target = -1;
+  float hit = 0;
+  for (int i = -1; i < rows; ++i) {
+    const bool has_row = i >= 0;
+    const bool has_next = i + 1 < rows;
+    const int next_target = has_next ? a.targets[row(i + 1)] : -1;
+    Part all = no_part();
+    RowEnd end{};
+    if (has_row) {
+      mine = gather(mine);
+      if (lane == 0) of_warp[i % 2][warp] = mine;
+      __syncthreads();  // also: everyone has what it keeps
+      if (threadIdx.x == 0) fetch(i + 2);
+      all = gather(lane < warps ? of_warp[i % 2][lane] : no_part());
+      end = end_row(a, target, all, distance(kLog2E, hit, all.top), share, warp == 0);
+      if (threadIdx.x == 0) a.losses[row(i)] = static_cast<double>(end.loss);
     }
-    mine = gather(mine);
-    if (lane == 0) of_warp[side][warp] = mine;
-    __syncthreads();  // also: everyone has what it keeps
-    if (threadIdx.x == 0) fetch(row + 2 * gridDim.x, side);
-    const Part all = gather(lane < warps ? of_warp[side][lane] : no_part());
-    const RowEnd end = end_row(a, target, all, hit - all.top, share, warp == 0);
-    if (threadIdx.x == 0) a.losses[row] = static_cast<double>(end.loss);
-    phase ^= static_cast<unsigned>(side);
-    side ^= 1;
-    if (!a.du) continue;
-    Bf16* const du = a.du.row(row);
+    const LogitPack* const next = stage(i + 1);
+    if (has_next) {
+      wait(come(i + 1), static_cast<unsigned>(i + 1) / 2 % 2);
+      const bool inside = next_target >= 0 && next_target < a.u.cols;
+      hit = inside ? read<float>(next[next_target / N].at[next_target % N]) : 0;
+    }
+    mine = no_part();
+    Bf16* const du = has_row && a.du ? a.du.row(row(i)) : nullptr;
 #pragma unroll
-    for (int i = 0; i < kKept; ++i) {
-      const int p = static_cast<int>(threadIdx.x + i * blockDim.x);
+    for (int k = 0; k < kKept; ++k) {
+      const int p = static_cast<int>(threadIdx.x + k * blockDim.x);
       if (p >= packs) continue;
-      if (target == -1) {  // such a row may hold anything
+      if (du != nullptr && target == -1) {  // such a row may hold anything
         constexpr float kZeros[N] = {};
         write_pack(du + p * N, kZeros);
-      } else {
-        write_gradient(kept[i], all.top, place_in(target, p * N), end, du + p * N);
+      } else if (du != nullptr) {
+        write_gradient(kept[k], all.top, place_in(target, p * N), end, du + p * N);
       }
+      if (!has_next) continue;
+      kept[k] = next[p];
+      take(kept[k], place_in(next_target, p * N), mine);
     }
+    target = next_target;
   }
 #else
   __trap();  // has_clusters() says no there

@@ -1,6 +1,8 @@
 // What the two quick forms of cross_entropy share. They take what training gives: logits of bf16,
 // ids as targets, no smoothing, cap or preconditioning. Floats are enough there: the loss is wanted
 // to 2e-5, the gradients to the eight bits of bf16.
+//
+// Here z is counted in bits, not nats: log2(e) goes into a factor instead of into every exp.
 #pragma once
 
 #include "norma/kernels/cross_entropy.h"
@@ -15,12 +17,25 @@ using QuickLoss = CrossEntropyLoss<Bf16>;
 bool run_plain(const QuickLoss& a);   // without a scale per class
 bool run_scaled(const QuickLoss& a);  // with one
 
-__device__ inline float quick_exp(float x) { return quick_exp2(kLog2E * x); }
+inline constexpr double kBitsPerNat = std::numbers::log2e;
+inline constexpr float kNatsPerBit = std::numbers::ln2_v<float>;
+
+/// From here on the last bit of z is worth 1/2 or more. Then all z are taken as they are rounded:
+/// else the largest could lie far beside itself, and 2^z would overflow or vanish.
+__device__ inline bool is_coarse(float z) {
+  constexpr float kCoarse = 1 << 22;
+  return !(fabsf(z) < kCoarse);
+}
+/// z − from. Where it matters the product is not rounded before the difference, so that large
+/// logits that lie close together keep their distance.
+__device__ inline float distance(float f, float u, float from) {
+  return is_coarse(from) ? __fmul_rn(f, u) - from : fmaf(f, u, -from);
+}
 
 /// Of some of a row's classes. No initializers: it lies in shared memory.
 struct Part {
   float top;     // the largest z
-  float others;  // Σ exp(z − top), without the target: what 1 − p is made of
+  float others;  // Σ 2^(z − top), without the target: what 1 − p is made of
 };
 __device__ inline Part no_part() { return {-INFINITY, 0}; }
 
@@ -29,33 +44,32 @@ __device__ inline float warp_top(float value) {
   const auto turn = [](int bits) { return bits < 0 ? bits ^ 0x7FFFFFFF : bits; };
   return __int_as_float(turn(__reduce_max_sync(0xFFFFFFFFU, turn(__float_as_int(value)))));
 }
-/// Puts together what the lanes of a warp have and gives it to all of them. kBits: z is counted in
-/// bits, and what is added up is 2^(z − top). kLanes: every group of so many has the same.
-template <bool kBits = false, int kLanes = 32>
+/// Puts together what the lanes of a warp have and gives it to all of them. kLanes: every group of
+/// so many has the same.
+template <int kLanes = 32>
 __device__ inline Part gather(Part part) {
   const float top = warp_top(part.top);
-  const float below = part.top - top;
-  const float weight = kBits ? quick_exp2(below) : quick_exp(below);
-  const float others = part.top == top ? part.others : part.others * weight;
+  const float others = part.top == top ? part.others : part.others * quick_exp2(part.top - top);
   return {top, warp_sum<kLanes>(others)};
 }
 
-/// What a row comes to: dz = grow·exp(z − top), but `hit` at the target.
+/// What a row comes to, in nats: dz = grow·2^(z − top), but `hit` at the target.
 struct RowEnd {
   float grow;
   float hit;
   float loss;
 };
-/// `cross` is the target's z − top, `share` one over the tokens. Every thread that asks gets the
+/// `beside` is the target's z − top, `share` one over the tokens. Every thread that asks gets the
 /// same bits; the loss, if it says that it is `telling`: it takes longer than the rest.
 __device__ inline RowEnd end_row(
-    const QuickLoss& a, int target, const Part& all, float cross, float share, bool telling) {
+    const QuickLoss& a, int target, const Part& all, float beside, float share, bool telling) {
   if (target == -1) return {0, 0, 0};
   if (target < 0 || target >= a.u.cols) return {NAN, NAN, NAN};
   const auto zeta = static_cast<float>(a.z_loss);
+  const float cross = kNatsPerBit * beside;
   const float exps = all.others + expf(cross);
   const float log_sum = logf(exps);
-  const float lse = all.top + log_sum;
+  const float lse = kNatsPerBit * all.top + log_sum;
   const float grow = (1 + 2 * zeta * lse) / exps;
   // −log p = log(1 + others/exp(cross)) keeps its digits where p is near 1.
   float nats = 0;

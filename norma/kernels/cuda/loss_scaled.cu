@@ -190,8 +190,7 @@ struct Walk {
         if (lane == 0) fetch(i - kAhead - 1 + kStages, done.stage);
         done.next();
       }
-      Part all =
-          gather<true, 16>(lane % 16 < kWarps ? board.seen[side.stage][lane % 16] : no_part());
+      Part all = gather<16>(lane % 16 < kWarps ? board.seen[side.stage][lane % 16] : no_part());
       const unsigned here = column(of_row);
       const bool mine = inside(of_row) && here < static_cast<unsigned>(packs() * N);
       const LogitPack* const u = logits(place.stage);
@@ -199,11 +198,8 @@ struct Walk {
       if (plan.blocks > 1) {
         exchange(slot, all, hit_u, inside(of_row) ? of_row / (plan.packs * N) : rank);
       }
-      const Part in_nats{kNatsPerBit * all.top, all.others};
-      const float cross = kNatsPerBit * distance(factor(hit_scale), hit_u, all.top);
-      const auto end_with = [&](bool loss) {
-        return end_row(a, of_row, in_nats, cross, share, loss);
-      };
+      const float beside = distance(factor(hit_scale), hit_u, all.top);
+      const auto end_with = [&](bool loss) { return end_row(a, of_row, all, beside, share, loss); };
       const RowEnd end = end_with(false);
       if (lane == 0) {
         board.fates[side.stage] = {all.top, kNatsPerBit * end.grow, kNatsPerBit * end.hit, of_row};
@@ -229,7 +225,7 @@ struct Walk {
     hit = letters[owner].hit;
     const Letter& one = letters[lane % kMostClusterBlocks];
     const bool is_there = lane % kMostClusterBlocks < blocks;
-    all = gather<true, kMostClusterBlocks>(is_there ? Part{one.top, one.others} : no_part());
+    all = gather<kMostClusterBlocks>(is_there ? Part{one.top, one.others} : no_part());
   }
 };
 
