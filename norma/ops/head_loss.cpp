@@ -18,7 +18,7 @@ constexpr std::string_view kOp = "head_loss";
 // Enough rows to keep a GPU busy with products, and a small part of what a step takes: a quarter of
 // the logits, but no less than the first and no more than the second.
 constexpr Index kFewestBytes = Index{1} << 27;
-constexpr Index kMostBytes = Index{1} << 30;
+constexpr Index kMostBytes = Index{1} << 31;
 
 Index rows_at_a_time(const HeadLossSpec& spec, const Shape& logits, DType dtype) {
   if (spec.rows > 0) return std::min(spec.rows, logits.rows());

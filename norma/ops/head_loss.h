@@ -7,7 +7,7 @@ namespace norma {
 
 struct HeadLossSpec {
   CrossEntropySpec loss;
-  Index rows = 0;  // taken at a time; 0: at most a GiB of logits
+  Index rows = 0;  // taken at a time; 0: at most two GiB of logits
 };
 
 /// cross_entropy(linear(x, weight), targets, scale, loss), whose logits never exist all at once.

@@ -151,7 +151,7 @@ TEST_P(GpuLoss, EveryRowIsThatOfTheReference) {
   for (Index r = 0; r < size.rows; ++r) {
     const double loss = value_at(want.losses.tensor, 0, r);
     ASSERT_NEAR(value_at(got.losses.tensor, 0, r), loss, 2e-5 * (1 + loss)) << "row " << r;
-    ASSERT_LE(gap_of_row(got.du.tensor, want.du.tensor, r), 3e-3) << "row " << r;
+    ASSERT_LE(gap_of_row(got.du.tensor, want.du.tensor, r), 4e-3) << "row " << r;
   }
   if (scaled) {
     EXPECT_TRUE(test::close(got.dscale->tensor, want.dscale->tensor, 2e-4));
