@@ -57,7 +57,7 @@ OpCheck mlp_check() {
                     {128, 64, 256, 64},
                     {48, 80, 112, 16}},
           // Several tiles for each of a GPU's multiprocessors, and ragged ones.
-          .gpu_sizes = {{4200, 72, 2200, 40}},
+          .gpu_sizes = {{4200, 72, 2200, 40}, {4200, 40, 2200, 200}},
           .condition_sizes = {{17, 33, 40, 9}, {16, 32, 64, 48}},
           .bench_sizes = {{768, 128, 512, 128}, {2048, 384, 1536, 384}},
           .gpu_bench_sizes = {{65536, 768, 3072, 768}, {16384, 1280, 5120, 1280}},

@@ -75,11 +75,11 @@ __device__ inline Curve<C> activate(C x) {
     // (1 + tanh z) / 2 with 2z = x·(kLinear + kCube·x²).
     constexpr C kLinear = static_cast<C>(1.5957691216057308);
     constexpr C kCube = static_cast<C>(0.07135481627159625);
-    const C open = opened(x * (kLinear / 2 + kCube / 2 * (x * x)));
-    // Beyond ±22 the sigmoid is 0 or 1 whatever x² is; the slope's 0 times something needs it
-    // finite.
-    const C square = fmin(x * x, C{512});
-    return {x * open, open + (open - open * open) * (x * (kLinear + 3 * kCube * square))};
+    const C square = x * x;
+    const C open = opened(x * (kLinear / 2 + kCube / 2 * square));
+    // Beyond ±22 the sigmoid is 0 or 1, and the slope's 0 needs to meet what is finite: in floats
+    // x² is so for x of up to 4e19, x³ only of up to 1e13.
+    return {x * open, open + (open - open * open) * x * (kLinear + 3 * kCube * square)};
   } else if constexpr (kKind == Activation::relu) {
     return {x < 0 ? C{0} : x, x > 0 ? C{1} : C{0}};
   } else if constexpr (kKind == Activation::relu2) {

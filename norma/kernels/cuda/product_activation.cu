@@ -33,9 +33,11 @@ struct ActivationGradient {
   __device__ static void work(const Spot& spot,
                               int round,
                               const float (&d)[kTileColumns / 2],
-                              const Arg& arg) {
+                              const Arg& arg,
+                              const auto& halfway) {
 #pragma unroll
     for (int q = 0; q < 2; ++q) {
+      if (q == 1) halfway();
       const unsigned square = spot.slot + static_cast<unsigned>(q) * kSquare;
       unsigned held[4][4];
 #pragma unroll

@@ -93,10 +93,12 @@ struct GatedGradient {
   __device__ static void work(const Spot& spot,
                               int round,
                               const float (&d)[kTileColumns / 2],
-                              const Arg& arg) {
+                              const Arg& arg,
+                              const auto& halfway) {
     float sums[32];  // ds_u of this thread's sixteen columns, then ds_v; without their factors
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
+      if (k == 2) halfway();
       unsigned u[4];
       unsigned g[4];
       unsigned y[4];

@@ -4,15 +4,16 @@
 // them afterwards. A slot of the ring holds six squares (wgmma.cuh): for every 64 of the depth two
 // of A and four of B, and after the last a few rounds for the finish, each with a slot of its own,
 // in which the squares that the finish reads have come and from which those that it makes are
-// stored. So they come while the last products are still at work, and go while the next tile's
-// begin.
+// stored. So they come while the last products are still at work, and go while the next round or
+// the next tile's products are. A slot is free again when its stores have read it, which is looked
+// at in the middle of the next round: at its end, the next tile's third block would come too late.
 //
 // What a finish provides:
 //   struct Arg                               its numbers
 //   kRounds, kInputs                         rounds; squares to bring
 //   begin(own, column, shape, arg)           before a tile's products, by a warpgroup
 //   load(maps, to, column, row, round, full) sends for the squares of a warpgroup; by one thread
-//   work(spot, round, d, arg)                reads and writes squares
+//   work(spot, round, d, arg, halfway)       reads and writes squares, halfway() in between
 //   store(maps, spot, round, arg)            stores squares; by one thread
 //   after(spot, round, shape, arg)           once all of the warpgroup have worked
 #pragma once
@@ -82,6 +83,13 @@ __device__ inline void consume(const Maps& maps,
   const bool leader = threadIdx.x % kWarpgroup == 0;
   Place<Slots::kStages> place;
   int storing = -1;  // the slot of the last round, until its stores have read it
+  const auto free_stored = [&] {
+    if (storing >= 0 && leader) {
+      tile_copy::wait_until_read<0>();
+      ring.release_for_all(storing);
+    }
+    storing = -1;
+  };
   float d[kTileColumns / 2];
   for (int t = cluster_of_block(); t < tiles.total; t += clusters_of_grid()) {
     Spot spot{.slot = 0,
@@ -100,11 +108,7 @@ __device__ inline void consume(const Maps& maps,
         wgmma::multiply<true>(d, wgmma::rows_step(left, k), wgmma::turned_step(right, k), b | k);
       }
       wgmma::commit();
-      if (storing >= 0 && leader) {
-        tile_copy::wait_until_read<0>();
-        ring.release_for_all(storing);
-      }
-      storing = -1;
+      free_stored();
       wgmma::wait<1>();
       if (before >= 0) ring.release(before);
       before = place.stage;
@@ -117,16 +121,12 @@ __device__ inline void consume(const Maps& maps,
     for (int r = 0; r < Finish::kRounds; ++r, place.next()) {
       tile_copy::wait(ring.full(place.stage), place.phase);
       spot.slot = ring.slot(place.stage) + static_cast<unsigned>(warpgroup * kPartBytes);
-      Finish::work(spot, r, d, arg);
+      Finish::work(spot, r, d, arg, free_stored);
       tile_copy::show_to_engine();
       meet(warpgroup);
       if (leader) {
         Finish::store(maps, spot, r, arg);
         tile_copy::close_stores();
-        if (storing >= 0) {
-          tile_copy::wait_until_read<1>();
-          ring.release_for_all(storing);
-        }
       }
       Finish::after(spot, r, s, arg);
       storing = place.stage;
