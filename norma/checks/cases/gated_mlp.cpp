@@ -67,7 +67,7 @@ OpCheck gated_mlp_check() {
                     {300, 64, 272, 64},
                     {48, 80, 112, 16}},
           // Several tiles for each of a GPU's multiprocessors, and ragged ones.
-          .gpu_sizes = {{4200, 40, 2200, 72}, {4200, 72, 2200, 200}},
+          .gpu_sizes = {{4200, 40, 2200, 72}, {4200, 40, 1100, 136}},
           .condition_sizes = {{17, 33, 40, 9}, {16, 32, 64, 48}},
           .bench_sizes = {{768, 128, 352, 128}, {2048, 384, 1024, 384}},
           .gpu_bench_sizes = {{16384, 1024, 4096, 1024}},
