@@ -52,54 +52,26 @@ double branch_at(Index row, Index col) {
   return eighths(row, col, 2);
 }
 
-template <class F>
-OwnedTensor made(Shape shape, DType dtype, Device device, F&& f) {
-  OwnedTensor here(shape, DType::f64);
-  test::for_each_place(shape, [&](Index r, Index c) { set_value(here.tensor, r, c, f(r, c)); });
-  OwnedTensor there(shape, dtype, device);
-  convert(here.tensor, there.tensor);
-  return there;
-}
-
 struct Result {
   OwnedTensor y, dh, db, dalpha;  // f64, on the CPU
 };
 
 Result run(Index rows, Index cols, GeodesicRule rule, DType dtype, Device device) {
   const DType vectors = wide(dtype);
-  const OwnedTensor h = made({rows, cols}, dtype, device, stream_at);
-  const OwnedTensor b = made({rows, cols}, dtype, device, branch_at);
-  const OwnedTensor alpha = made({cols}, vectors, device, [](Index, Index c) {
+  test::TestLeaf h(test::made({rows, cols}, dtype, device, stream_at));
+  test::TestLeaf b(test::made({rows, cols}, dtype, device, branch_at));
+  test::TestLeaf alpha(test::made({cols}, vectors, device, [](Index, Index c) {
     return (c % 3 == 0 ? -1 : 1) * (0.125 + static_cast<double>(c % 5) / 16);
-  });
+  }));
   const OwnedTensor dy =
-      made({rows, cols}, dtype, device, [](Index r, Index c) { return eighths(r, c, 3); });
-  const OwnedTensor dh({rows, cols}, dtype, device);
-  const OwnedTensor db({rows, cols}, dtype, device);
-  const OwnedTensor dalpha({cols}, vectors, device);
-  const auto leaf = [](const OwnedTensor& value, const OwnedTensor& grad) {
-    Leaf made_leaf;
-    made_leaf.value = value.tensor;
-    made_leaf.grad = grad.tensor;
-    made_leaf.needs_grad = true;
-    return made_leaf;
-  };
-  Leaf leaf_h = leaf(h, dh);
-  Leaf leaf_b = leaf(b, db);
-  Leaf leaf_alpha = leaf(alpha, dalpha);
+      test::made({rows, cols}, dtype, device, [](Index r, Index c) { return eighths(r, c, 3); });
 
   Tape tape(device);
-  const Var y = geodesic(tape.watch(leaf_h),
-                         tape.watch(leaf_b),
-                         tape.watch(leaf_alpha),
-                         {.rule = rule, .alpha_mult = 1.5});
+  const Var y =
+      geodesic(tape.watch(h), tape.watch(b), tape.watch(alpha), {.rule = rule, .alpha_mult = 1.5});
   tape.backward({&y, 1}, {&dy.tensor, 1}, {});
-  const auto home = [](const Tensor& from) {
-    OwnedTensor here(from.shape, DType::f64);
-    convert(from, here.tensor);
-    return here;
-  };
-  return {home(y.value()), home(dh.tensor), home(db.tensor), home(dalpha.tensor)};
+  const auto home = [](const Tensor& from) { return test::converted(from, DType::f64); };
+  return {home(y.value()), home(h.grad), home(b.grad), home(alpha.grad)};
 }
 
 class GpuGeodesic : public testing::TestWithParam<std::tuple<GeodesicRule, DType>> {

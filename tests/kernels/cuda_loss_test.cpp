@@ -62,19 +62,7 @@ double logit_at(Index row, Index col, Index classes, bool scaled) {
   return ordinary;
 }
 
-template <class F>
-OwnedTensor made(Shape shape, DType dtype, Device device, F&& f) {
-  OwnedTensor here(shape, DType::f64);
-  test::for_each_place(shape, [&](Index r, Index c) { set_value(here.tensor, r, c, f(r, c)); });
-  OwnedTensor there(shape, dtype, device);
-  convert(here.tensor, there.tensor);
-  return there;
-}
-OwnedTensor home(const Tensor& from) {
-  OwnedTensor here(from.shape, DType::f64);
-  convert(from, here.tensor);
-  return here;
-}
+OwnedTensor home(const Tensor& from) { return test::converted(from, DType::f64); }
 
 struct Result {
   OwnedTensor losses, du;  // f64, on the CPU
@@ -82,45 +70,31 @@ struct Result {
 };
 
 Result run(Index rows, Index classes, bool scaled, DType dtype, Device device) {
-  const Shape shape{rows, classes};
-  const OwnedTensor u =
-      made(shape, dtype, device, [&](Index r, Index c) { return logit_at(r, c, classes, scaled); });
-  OwnedTensor ids({rows}, DType::i32);
-  for (Index r = 0; r < rows; ++r) {
-    const bool ignored = kind_of(r, scaled) == Kind::ignored;
-    set_value(ids.tensor, 0, r, ignored ? -1 : static_cast<double>(target_of(r, classes)));
-  }
-  const OwnedTensor targets = test::copy_of(ids.tensor, device);
-  const OwnedTensor scale = made({classes}, wide(dtype), device, [](Index, Index c) {
+  test::TestLeaf u(test::made({rows, classes}, dtype, device, [&](Index r, Index c) {
+    return logit_at(r, c, classes, scaled);
+  }));
+  test::TestLeaf scale(test::made({classes}, wide(dtype), device, [](Index, Index c) {
     return 0.25 + static_cast<double>(c % 5) / 16;
+  }));
+  const OwnedTensor ids = test::made({rows}, DType::i32, {}, [&](Index, Index r) {
+    const bool ignored = kind_of(r, scaled) == Kind::ignored;
+    return ignored ? -1 : static_cast<double>(target_of(r, classes));
   });
-  const OwnedTensor one = made({1}, wide(dtype), device, [](Index, Index) { return 1; });
-  const OwnedTensor du(shape, dtype, device);
-  const OwnedTensor dscale({classes}, wide(dtype), device);
-  const auto leaf = [](const OwnedTensor& value, const OwnedTensor& grad) {
-    Leaf made_leaf;
-    made_leaf.value = value.tensor;
-    made_leaf.grad = grad.tensor;
-    made_leaf.needs_grad = true;
-    return made_leaf;
-  };
-  Leaf leaf_u = leaf(u, du);
-  Leaf leaf_scale = leaf(scale, dscale);
+  const OwnedTensor targets = test::copy_of(ids.tensor, device);
+  const OwnedTensor one = test::made({1}, wide(dtype), device, [](Index, Index) { return 1; });
 
   Tape tape(device);
   const auto of = [&](Var logits, Var factors) {
     return cross_entropy(
         logits, tape.constant(targets.tensor), scaled ? factors : Var{}, {.scale_mult = 2});
   };
-  const Var alone = of(tape.constant(u.tensor), tape.constant(scale.tensor)).token_losses;
-  const CrossEntropyResult result = of(tape.watch(leaf_u), tape.watch(leaf_scale));
+  const Var alone = of(tape.constant(u.value), tape.constant(scale.value)).token_losses;
+  const CrossEntropyResult result = of(tape.watch(u), tape.watch(scale));
   OwnedTensor losses = home(result.token_losses.value());
   // Where no gradient is asked for, they are the same.
   EXPECT_TRUE(test::same_bits(home(alone.value()).tensor, losses.tensor));
   tape.backward({&result.loss, 1}, {&one.tensor, 1}, {});
-  return {std::move(losses),
-          home(du.tensor),
-          scaled ? std::optional(home(dscale.tensor)) : std::nullopt};
+  return {std::move(losses), home(u.grad), scaled ? std::optional(home(scale.grad)) : std::nullopt};
 }
 
 /// Σ |got − want| of a row beside Σ |want|.

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "norma/base/rng.h"
-#include "norma/tensor/plain.h"
 
 namespace norma::test {
 

@@ -6,6 +6,7 @@
 
 #include "norma/autograd/var.h"
 #include "norma/tensor/buffer.h"
+#include "norma/tensor/plain.h"
 
 namespace norma::test {
 
@@ -23,8 +24,17 @@ OwnedTensor normals(Shape shape, DType dtype, std::uint64_t stream, double sprea
 /// The numbers in order, row by row.
 OwnedTensor numbers(Shape shape, DType dtype, std::initializer_list<double> values);
 OwnedTensor copy_of(const Tensor& from, Device device = {});
-/// The same numbers in another type.
+/// The same numbers in another type, on the CPU.
 OwnedTensor converted(const Tensor& from, DType dtype);
+/// f(row, col) everywhere, on a device too.
+template <class F>
+OwnedTensor made(Shape shape, DType dtype, Device device, F&& f) {
+  OwnedTensor here(shape, DType::f64);
+  for_each_place(shape, [&](Index r, Index c) { set_value(here.tensor, r, c, f(r, c)); });
+  OwnedTensor there(shape, dtype, device);
+  convert(here.tensor, there.tensor);
+  return there;
+}
 /// A tensor whose rows lie `padding` elements further apart than they are wide.
 OwnedTensor strided(Shape shape, DType dtype, Index padding);
 

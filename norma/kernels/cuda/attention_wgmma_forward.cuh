@@ -198,7 +198,7 @@ __device__ inline void probabilities(float (&s)[kTile / 2],
 __device__ inline void round_probabilities(const float (&s)[kTile / 2],
                                            unsigned (&p)[kTile / 16][4]) {
 #pragma unroll
-  for (int i = 0; i < kTile / 2; i += 2) p[i / 8][i % 8 / 2] = pair(s[i], s[i + 1]);
+  for (int i = 0; i < kTile / 2; i += 2) p[i / 8][i % 8 / 2] = rounded_pair(s[i], s[i + 1]);
 }
 
 /// The rows of o so far are worth less. Most blocks do not bring a larger logit to any row of a

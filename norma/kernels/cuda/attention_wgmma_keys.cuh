@@ -102,7 +102,7 @@ __device__ inline void keys_probabilities(const float (&s)[kCount],
         if (column_of(n) < kDiagonal + row_of(r)) low = 0;
         if (column_of(n) + 1 < kDiagonal + row_of(r)) high = 0;
       }
-      p[n / 2][n % 2 * 2 + r] = pair(low, high);
+      p[n / 2][n % 2 * 2 + r] = rounded_pair(low, high);
     }
   }
 }
@@ -121,8 +121,8 @@ __device__ inline void keys_slopes(const unsigned (&p)[kCount / 8][4],
     for (int r = 0; r < 2; ++r) {
       const unsigned both = p[n / 2][n % 2 * 2 + r];
       ds[n / 2][n % 2 * 2 + r] =
-          pair(low_of(both) * fmaf(dp[4 * n + 2 * r], factor, -delta.x),
-               high_of(both) * fmaf(dp[4 * n + 2 * r + 1], factor, -delta.y));
+          rounded_pair(low_of(both) * fmaf(dp[4 * n + 2 * r], factor, -delta.x),
+                       high_of(both) * fmaf(dp[4 * n + 2 * r + 1], factor, -delta.y));
     }
   }
 }

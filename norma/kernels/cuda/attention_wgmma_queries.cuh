@@ -70,7 +70,8 @@ __device__ inline void queries_slopes(const float (&p)[kSide / 2],
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int i = 4 * n + 2 * r;
-      ds[n / 2][n % 2 * 2 + r] = pair(p[i] * (dp[i] - delta[r]), p[i + 1] * (dp[i + 1] - delta[r]));
+      ds[n / 2][n % 2 * 2 + r] =
+          rounded_pair(p[i] * (dp[i] - delta[r]), p[i + 1] * (dp[i + 1] - delta[r]));
     }
   }
 }

@@ -38,9 +38,7 @@ __device__ inline float largest(const LogitPack& pack) {
   uint4 pairs;
   std::memcpy(&pairs, &pack, sizeof pairs);
   const unsigned two = larger(larger(pairs.x, pairs.y), larger(pairs.z, pairs.w));
-  const float low = __uint_as_float(two << 16);
-  const float high = __uint_as_float(two & 0xFFFF0000U);
-  return kLog2E * fmaxf(low, high);
+  return kLog2E * fmaxf(low_of(two), high_of(two));
 }
 
 /// Takes a pack into the part of its thread; the target's place is left out of the sum.

@@ -95,6 +95,14 @@ __device__ inline void unpack(const Pack<T, N>& pack, C (&to)[N]) {
 #pragma unroll
   for (int i = 0; i < N; ++i) to[i] = read<C>(pack.at[i]);
 }
+/// The numbers of two bf16 that lie in one register, and two numbers rounded to such a pair; the
+/// first is in the lower half.
+__device__ inline float low_of(unsigned both) { return __uint_as_float(both << 16); }
+__device__ inline float high_of(unsigned both) { return __uint_as_float(both & 0xFFFF0000U); }
+__device__ inline unsigned rounded_pair(float low, float high) {
+  const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+  return *reinterpret_cast<const unsigned*>(&both);
+}
 // Two bf16 to a register: left to itself the compiler gives each its own, and spends twice the
 // instructions on it.
 template <int N>
@@ -103,14 +111,9 @@ __device__ inline void unpack(const Pack<Bf16, N>& pack, float (&to)[N]) require
   memcpy(words, &pack, sizeof words);
 #pragma unroll
   for (int i = 0; i < N / 2; ++i) {
-    to[2 * i] = __uint_as_float(words[i] << 16);
-    to[2 * i + 1] = __uint_as_float(words[i] & 0xFFFF0000U);
+    to[2 * i] = low_of(words[i]);
+    to[2 * i + 1] = high_of(words[i]);
   }
-}
-/// Two numbers rounded to bf16, the first in the lower half.
-__device__ inline unsigned rounded_pair(float low, float high) {
-  const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
-  return *reinterpret_cast<const unsigned*>(&both);
 }
 /// The way back, rounded.
 template <class T, class C, int N>

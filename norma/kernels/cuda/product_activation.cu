@@ -48,10 +48,10 @@ struct ActivationGradient {
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           const float* dz = d + (2 * round + q) * kSide / 2 + k * 8 + 2 * j;
-          const auto low = activate<kAct>(wgmma::low_of(held[k][j]));
-          const auto high = activate<kAct>(wgmma::high_of(held[k][j]));
-          held[k][j] = wgmma::pair(dz[0] * low.slope, dz[1] * high.slope);
-          z[j] = wgmma::pair(low.value, high.value);
+          const auto low = activate<kAct>(low_of(held[k][j]));
+          const auto high = activate<kAct>(high_of(held[k][j]));
+          held[k][j] = rounded_pair(dz[0] * low.slope, dz[1] * high.slope);
+          z[j] = rounded_pair(low.value, high.value);
         }
         wgmma::store_fragment(square, k, held[k]);
         if (arg.value) wgmma::store_fragment(z_square(spot, q, round), k, z);

@@ -113,16 +113,15 @@ struct GatedGradient {
         for (int r = 0; r < 2; ++r) {
           const int j = 2 * n + r;
           const float* dy = d + round * kSide / 2 + k * 8 + 2 * j;
-          const Parts low = parts(dy[0], wgmma::low_of(u[j]), wgmma::low_of(g[j]), by.u.x, by.g.x);
-          const Parts high =
-              parts(dy[1], wgmma::high_of(u[j]), wgmma::high_of(g[j]), by.u.y, by.g.y);
+          const Parts low = parts(dy[0], low_of(u[j]), low_of(g[j]), by.u.x, by.g.x);
+          const Parts high = parts(dy[1], high_of(u[j]), high_of(g[j]), by.u.y, by.g.y);
           of_u.x += low.of_u;
           of_u.y += high.of_u;
           of_g.x += low.of_g;
           of_g.y += high.of_g;
-          u[j] = wgmma::pair(low.du, high.du);
-          g[j] = wgmma::pair(low.dg, high.dg);
-          y[j] = wgmma::pair(low.y, high.y);
+          u[j] = rounded_pair(low.du, high.du);
+          g[j] = rounded_pair(low.dg, high.dg);
+          y[j] = rounded_pair(low.y, high.y);
         }
         sums[(2 * k + n) * 2] = of_u.x;
         sums[(2 * k + n) * 2 + 1] = of_u.y;

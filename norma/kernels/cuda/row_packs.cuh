@@ -53,8 +53,8 @@ struct Neighbours<Bf16, 8> {
     const unsigned words[4] = {raw.x, raw.y, raw.z, raw.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      to[2 * i] = __uint_as_float(words[i] << 16);
-      to[2 * i + 1] = __uint_as_float(words[i] & 0xFFFF0000U);
+      to[2 * i] = low_of(words[i]);
+      to[2 * i + 1] = high_of(words[i]);
     }
   }
   __device__ void set(const float (&from)[8]) {
@@ -72,10 +72,10 @@ struct Neighbours<Bf16, 4> {
   __device__ void load(const Bf16* from) { raw = *reinterpret_cast<const uint2*>(from); }
   __device__ void store(Bf16* to) const { store_words(to, raw); }
   __device__ void get(float (&to)[4]) const {
-    to[0] = __uint_as_float(raw.x << 16);
-    to[1] = __uint_as_float(raw.x & 0xFFFF0000U);
-    to[2] = __uint_as_float(raw.y << 16);
-    to[3] = __uint_as_float(raw.y & 0xFFFF0000U);
+    to[0] = low_of(raw.x);
+    to[1] = high_of(raw.x);
+    to[2] = low_of(raw.y);
+    to[3] = high_of(raw.y);
   }
   __device__ void set(const float (&from)[4]) {
     raw = {rounded_pair(from[0], from[1]), rounded_pair(from[2], from[3])};

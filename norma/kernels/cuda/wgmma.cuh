@@ -105,15 +105,12 @@ __device__ inline void load_left(unsigned tile, unsigned (&to)[kSteps][4]) {
   for (int k = 0; k < kSteps; ++k) load_fragment(tile, k, to[k]);
 }
 
-__device__ inline float low_of(unsigned both) { return __uint_as_float(both << 16); }
-__device__ inline float high_of(unsigned both) { return __uint_as_float(both & 0xFFFF0000U); }
-
 /// The k-th 16 columns of a product, which `from` is the first number of, rounded, into a square.
 __device__ inline void store_rounded(unsigned tile, int k, const float* from) {
-  const unsigned pairs[4] = {pair(from[0], from[1]),
-                             pair(from[2], from[3]),
-                             pair(from[4], from[5]),
-                             pair(from[6], from[7])};
+  const unsigned pairs[4] = {rounded_pair(from[0], from[1]),
+                             rounded_pair(from[2], from[3]),
+                             rounded_pair(from[4], from[5]),
+                             rounded_pair(from[6], from[7])};
   store_fragment(tile, k, pairs);
 }
 

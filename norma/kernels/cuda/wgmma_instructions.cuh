@@ -190,12 +190,6 @@ __device__ inline void store_matrices(unsigned row, const unsigned (&from)[4]) {
                : "memory");
 }
 
-/// Two numbers rounded to bf16, the first in the lower half.
-__device__ inline unsigned pair(float low, float high) {
-  const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
-  return *reinterpret_cast<const unsigned*>(&both);
-}
-
 /// The warps of a warpgroup wait for each other.
 __device__ inline void meet(int warpgroup) {
   asm volatile("bar.sync %0, %1;\n" ::"r"(warpgroup + 1), "n"(kWarpgroup) : "memory");

@@ -118,6 +118,11 @@ inline float __uint_as_float(unsigned bits) {
   std::memcpy(&value, &bits, sizeof value);
   return value;
 }
+inline float low_of(unsigned both) { return __uint_as_float(both << 16); }
+inline float high_of(unsigned both) { return __uint_as_float(both & 0xFFFF0000U); }
+inline unsigned rounded_pair(float low, float high) {
+  return static_cast<unsigned>(to_bf16(low).bits) | static_cast<unsigned>(to_bf16(high).bits) << 16;
+}
 
 template <class C>
 C read(float value) {

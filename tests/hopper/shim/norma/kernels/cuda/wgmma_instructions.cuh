@@ -50,9 +50,7 @@ struct Operand {
 inline int row_in_warpgroup(int r) {
   return hopper::thread() % kWarpgroup / 32 * 16 + hopper::thread() % 32 / 4 + 8 * r;
 }
-inline float half_of(unsigned both, int e) {
-  return __uint_as_float(e == 0 ? both << 16 : both & 0xFFFF0000U);
-}
+inline float half_of(unsigned both, int e) { return e == 0 ? low_of(both) : high_of(both); }
 /// d (+)= left·right, with left(r, depth) of this thread's two rows.
 template <int kCount, class Left>
 void add_up(float (&d)[kCount], const Left& left, const Operand& right, bool turned, bool add) {
@@ -120,10 +118,6 @@ inline void store_matrices(unsigned row, const unsigned (&from)[4]) {
     const unsigned to = of_lane<unsigned>(all, 8 * m + lane / 4) + lane % 4 * 4;
     std::memcpy(hopper::shared(to, 4), &from[m], 4);
   }
-}
-
-inline unsigned pair(float low, float high) {
-  return static_cast<unsigned>(to_bf16(low).bits) | static_cast<unsigned>(to_bf16(high).bits) << 16;
 }
 
 inline void meet(int warpgroup) { hopper::meet(warpgroup + 1, kWarpgroup); }
