@@ -55,6 +55,7 @@ void Tape::backward(std::span<const Var> roots, std::span<const Tensor> seeds, B
     throw RequestError(
         say("backward: ", roots.size(), " roots need as many seeds, got ", seeds.size(), "."));
   }
+  rests_.clear();  // of a backward that failed
   for (Slot& s : slots_) drop_grad(s);
   for (Split& split : splits_) split.grad_buffer = -1;
   grad_buffers_.clear();
@@ -63,6 +64,31 @@ void Tape::backward(std::span<const Var> roots, std::span<const Tensor> seeds, B
     seed(roots[i], seeds.empty() ? Tensor{} : seeds[i]);
   }
   walk(0, entries_.size(), spec.keep);
+}
+
+void Tape::run_rule(Backward& context, void (*call)(void*, Backward&), void* closure) {
+  const Entry& entry = context.entry_;
+  label_ = entry.label;  // what a recomputed block records stands below its own label
+  const Stopwatch watch;
+  remember(entry);
+  call(closure, context);
+  if (profile_ != nullptr) profile_->row(entry.op).backward_s += watch.seconds();
+  context.settle();
+  if (trace_) trace_grads(entry);
+}
+
+void Tape::run_rests(std::size_t maker) {
+  // In the order in which they were left. None of them leaves another.
+  for (std::size_t k = 0; k < rests_.size(); ++k) {
+    if (static_cast<std::size_t>(rests_[k].maker) != maker) continue;
+    Backward context(*this, rests_[k].entry);
+    run_rule(context, rests_[k].call, rests_[k].closure);
+    const Tensor& memory = rests_[k].memory;
+    if (memory) arena_.release(memory.data, memory.bytes());
+    if (rests_[k].grad_buffer >= 0) drop_buffer(rests_[k].grad_buffer);
+  }
+  std::erase_if(rests_,
+                [&](const Rest& rest) { return static_cast<std::size_t>(rest.maker) == maker; });
 }
 
 void Tape::walk(std::size_t first, std::size_t last, bool keep) {
@@ -81,13 +107,16 @@ void Tape::walk(std::size_t first, std::size_t last, bool keep) {
                         " were given back by an earlier "
                         "backward; give that one keep = true."));
       }
-      label_ = entry.label;  // what a recomputed block records stands below its own label
-      const Stopwatch watch;
-      remember(entry);
-      entry.call(entry.closure, context);
-      if (profile_ != nullptr) profile_->row(entry.op).backward_s += watch.seconds();
-      context.settle();
-      if (trace_) trace_grads(entry);
+      context.awaited_ = std::any_of(rests_.begin(), rests_.end(), [&](const Rest& rest) {
+        return static_cast<std::size_t>(rest.maker) == i;
+      });
+      if (context.awaited_) take_back(last_output(entry));
+      run_rule(context, entry.call, entry.closure);
+      if (context.awaited_) {
+        const Slot& again = last_output(entry);
+        if (!context.made_again_) again.call_remake(again.remake);
+        run_rests(i);
+      }
     }
     for (int k = 0; k < entry.output_count; ++k) {
       Slot& out = slots_[static_cast<std::size_t>(entry.outputs[static_cast<std::size_t>(k)])];
@@ -119,6 +148,21 @@ Tensor Backward::grad(Var output) {
 }
 
 bool Backward::has_grad(Var output) const { return std::as_const(tape_).slot(output).has_grad; }
+
+bool Backward::can_hold(Var output) const {
+  const Tape::Slot& s = std::as_const(tape_).slot(output);
+  return s.has_grad && s.grad_buffer >= 0;  // what is lent goes with its value
+}
+
+std::int32_t Backward::hold(Var output) {
+  const std::int32_t buffer = tape_.slot(output).grad_buffer;
+  ++tape_.grad_buffers_[static_cast<std::size_t>(buffer)].users;
+  return buffer;
+}
+
+Tensor Backward::wanted_again() const {
+  return awaited_ ? tape_.last_output(entry_).value : Tensor{};
+}
 
 bool Backward::is_unit_seed(Var output) const {
   return std::as_const(tape_).slot(output).unit_seed;

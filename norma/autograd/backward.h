@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <utility>
 
 #include "norma/autograd/tape.h"
 
@@ -33,6 +34,32 @@ class Backward {
   /// overwritten in place. It is used from there, and copied before anything is added to it.
   void lend(Var input, const Tensor& grad);
   Scratch scratch(Shape shape, DType dtype) { return tape_.scratch(shape, dtype); }
+
+  /// The end of a rule of record_patient(), the only part that reads the value of the first input:
+  /// `work(Backward&)` is done at once, or, where that value was forgotten, after the rule of the
+  /// op that made it, which can make it again beside its gradient. It puts the gradient of `weight`
+  /// and nothing else: of a leaf, for which nobody waits. It may read the gradient of `output`, or
+  /// `memory`, and of the rest of this rule nothing that does not stay.
+  template <class Work>
+  void rest(Var weight, Var output, Work work) {
+    if (waits(weight) && can_hold(output)) {
+      put_off(work).grad_buffer = hold(output);
+    } else {
+      finish(work);
+    }
+  }
+  template <class Work>
+  void rest(Var weight, Scratch& memory, Work work) {
+    if (waits(weight)) {
+      put_off(work).memory = memory.leave();
+    } else {
+      finish(work);
+    }
+  }
+  /// For the rule of an op that is cheap to do again: the memory of its last output, if that is
+  /// wanted. A rule that has filled it says so with made_again(); else the tape does it.
+  Tensor wanted_again() const;
+  void made_again() { made_again_ = true; }
   Tape& tape() { return tape_; }
 
  private:
@@ -44,6 +71,31 @@ class Backward {
     Tensor grad;
     double factor;
   };
+  const Tape::Slot& first_input() const {
+    return tape_.slots_[static_cast<std::size_t>(entry_.inputs[0])];
+  }
+  /// Whether the first input can come again with the rule of the op that made it, and the gradient
+  /// of the weight as late as that: what another op made may be made after the first input.
+  bool waits(Var weight) const {
+    return entry_.patient && std::as_const(tape_).slot(weight).leaf != nullptr &&
+           first_input().has_grad && tape_.forgotten(first_input());
+  }
+  /// Whether the gradient of an output can outlive this rule; keeps it.
+  bool can_hold(Var output) const;
+  std::int32_t hold(Var output);
+  template <class Work>
+  void finish(Work& work) {
+    tape_.remember(entry_.inputs[0]);
+    work(*this);
+  }
+  template <class Work>
+  Tape::Rest& put_off(Work& work) {
+    const auto call = [](void* closure, Backward& b) { (*static_cast<Work*>(closure))(b); };
+    return tape_.rests_.emplace_back(Tape::Rest{.entry = entry_,
+                                                .maker = first_input().maker,
+                                                .closure = tape_.closures_.place(work),
+                                                .call = call});
+  }
   Target direct_target(Var input);
   static void put(const Tensor& from, const Target& to);
   bool faulty(Var input) const;
@@ -54,6 +106,8 @@ class Backward {
   const Tape::Entry entry_;  // a copy: rules may record (recompute) and move the list
   std::array<const void*, Tape::kMaxInputs> handed_{};  // gradients this rule is writing
   std::array<Pending, Tape::kMaxInputs> pending_{};
+  bool awaited_ = false;  // something waits for the entry's last output
+  bool made_again_ = false;
   int handed_count_ = 0;
   int pending_count_ = 0;
 };

@@ -13,7 +13,9 @@ Scratch::Scratch(Arena& arena, Shape shape, DType dtype) : arena_(arena) {
   tensor_ = Tensor(arena.allocate(bytes), shape, dtype, arena.device());
 }
 
-Scratch::~Scratch() { arena_.release(tensor_.data, tensor_.bytes()); }
+Scratch::~Scratch() {
+  if (tensor_) arena_.release(tensor_.data, tensor_.bytes());
+}
 
 // --- Var -----------------------------------------------------------------------------------------
 
@@ -249,19 +251,37 @@ void Tape::forget(Var v) {
   memory.live = false;
 }
 
+bool Tape::forgotten(const Slot& s) const {
+  return s.remake != nullptr && s.pinned &&
+         !allocations_[static_cast<std::size_t>(s.allocation)].live;
+}
+
+void Tape::take_back(Slot& s) {
+  Allocation& memory = allocations_[static_cast<std::size_t>(s.allocation)];
+  memory.block = arena_.allocate(memory.bytes);
+  memory.live = true;
+  s.value.data = memory.block;
+}
+
+Tape::Slot& Tape::last_output(const Entry& entry) {
+  return slots_[static_cast<std::size_t>(
+      entry.outputs[static_cast<std::size_t>(entry.output_count) - 1])];
+}
+
+void Tape::remember(std::int32_t id) {
+  if (id < 0 || !forgotten(slots_[static_cast<std::size_t>(id)])) return;
+  Slot& s = slots_[static_cast<std::size_t>(id)];
+  const Entry& maker = entries_[static_cast<std::size_t>(s.maker)];
+  for (int i = 0; i < maker.input_count; ++i) {  // what it is made from
+    remember(maker.inputs[static_cast<std::size_t>(i)]);
+  }
+  take_back(s);
+  s.call_remake(s.remake);
+}
+
 void Tape::remember(const Entry& entry) {
-  for (int i = 0; i < entry.input_count; ++i) {
-    const std::int32_t id = entry.inputs[static_cast<std::size_t>(i)];
-    if (id < 0) continue;
-    Slot& s = slots_[static_cast<std::size_t>(id)];
-    if (s.remake == nullptr || !s.pinned) continue;
-    Allocation& memory = allocations_[static_cast<std::size_t>(s.allocation)];
-    if (memory.live) continue;
-    remember(entries_[static_cast<std::size_t>(s.maker)]);  // what it is made from
-    memory.block = arena_.allocate(memory.bytes);
-    memory.live = true;
-    s.value.data = memory.block;
-    s.call_remake(s.remake);
+  for (int i = entry.patient ? 1 : 0; i < entry.input_count; ++i) {
+    remember(entry.inputs[static_cast<std::size_t>(i)]);
   }
 }
 
@@ -326,6 +346,7 @@ void Tape::reset(Index step) {
   allocations_.clear();
   grad_buffers_.clear();
   splits_.clear();
+  rests_.clear();
   labels_.clear();
   closures_.rewind({});
   arena_.reset();

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "norma/autograd/closure_arena.h"
@@ -39,6 +40,8 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   const Tensor& tensor() const { return tensor_; }
+  /// Leaves it to the caller to give the memory back.
+  Tensor leave() { return std::exchange(tensor_, {}); }
 
  private:
   Arena& arena_;
@@ -113,9 +116,19 @@ class Tape {
               Rule rule) {
     if (begin_entry(op, inputs, as_span(outputs), false)) set_rule(std::move(rule));
   }
+  /// The same for a rule that reads the value of its first input only in Backward::rest().
+  template <class Rule>
+  void record_patient(std::string_view op,
+                      std::initializer_list<Var> inputs,
+                      std::initializer_list<Var> outputs,
+                      Rule rule) {
+    if (!begin_entry(op, inputs, as_span(outputs), false)) return;
+    entries_.back().patient = true;
+    set_rule(std::move(rule));
+  }
   /// The same for an op that is cheap to do again: remake() fills the memory of its last output
   /// with the bits it had, from inputs, the other outputs and saved tensors. `kind` says what it
-  /// is.
+  /// is. A rule that can do so on its way asks Backward::wanted_again().
   template <class Rule, class Remake>
   void record_cheap(Remaking kind,
                     std::string_view op,
@@ -275,9 +288,19 @@ class Tape {
     std::int32_t label = -1;
     std::size_t first_allocation = 0;
     std::size_t last_allocation = 0;
-    bool spent = false;  // its values were given back
+    bool patient = false;  // recorded with record_patient
+    bool spent = false;    // its values were given back
     void* closure = nullptr;
     void (*call)(void*, Backward&) = nullptr;
+  };
+  /// What a rule left for when a value is there again, and the memory that it reads then.
+  struct Rest {
+    Entry entry;         // of the rule
+    std::int32_t maker;  // the entry that made the value
+    void* closure;
+    void (*call)(void*, Backward&);
+    std::int32_t grad_buffer = -1;
+    Tensor memory = {};
   };
   struct LabelRecord {
     std::string_view name;
@@ -308,8 +331,17 @@ class Tape {
       (*static_cast<Rule*>(closure))(backward);
     };
   }
+  /// Whether this value was forgotten and can be made again.
+  bool forgotten(const Slot& slot) const;
   /// Makes values again that the rule of an entry reads and that were forgotten.
   void remember(const Entry& entry);
+  /// The same for one value.
+  void remember(std::int32_t id);
+  void take_back(Slot& slot);
+  Slot& last_output(const Entry& entry);
+  void run_rule(Backward& context, void (*call)(void*, Backward&), void* closure);
+  /// What waits for the last output of this entry, whose rule has run.
+  void run_rests(std::size_t maker);
   void keep_only(Var result, std::size_t mark);
   void release_allocations(std::size_t first, std::size_t last);
   void walk(std::size_t first, std::size_t last, bool keep);
@@ -331,6 +363,7 @@ class Tape {
   std::vector<Allocation> allocations_;
   std::vector<GradBuffer> grad_buffers_;
   std::vector<Split> splits_;
+  std::vector<Rest> rests_;
   std::vector<LabelRecord> labels_;
   std::size_t recorded_allocations_ = 0;  // allocations that already belong to an entry
   std::int32_t label_ = -1;

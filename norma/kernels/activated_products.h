@@ -1,9 +1,6 @@
 // Products that do an activation, or its gradient, on each tile before it is stored: what the
-// activation reads and makes passes through memory once. Cuda in bf16 on Hopper alone; each says
-// whether it was queued, and where not, the composed kernels of the op do the same.
+// activation reads and makes passes through memory once. Cuda in bf16 on Hopper alone (run_fused).
 #pragma once
-
-#include <type_traits>
 
 #include "norma/kernels/gated.h"
 
@@ -47,15 +44,5 @@ template <class T>
 bool run(Cuda, const GatedProduct<T>& a);
 template <class T>
 bool run(Cuda, const GatedGradientProduct<T>& a);
-
-/// The same for everybody: nobody else has them.
-template <class Who, class Product>
-bool run_fused(Who who, const Product& a) {
-  if constexpr (std::is_same_v<Who, Cuda>) {
-    return run(who, a);
-  } else {
-    return false;
-  }
-}
 
 }  // namespace norma::kernels

@@ -6,6 +6,8 @@
 // An op page is written once; ops/dispatch.h picks the overload from the tensor's device and type.
 #pragma once
 
+#include <type_traits>
+
 namespace norma::kernels {
 
 struct Ref {};
@@ -17,5 +19,16 @@ struct Cuda {};
 constexpr Ref few(Ref) { return {}; }
 constexpr Ref few(Cpu) { return {}; }
 constexpr Cuda few(Cuda) { return {}; }
+
+/// Kernels that do at once what others do one after the other, for Cuda alone: run() says whether
+/// it could, and where not, nothing has happened and the others do the same.
+template <class Who, class Fused>
+bool run_fused(Who who, const Fused& a) {
+  if constexpr (std::is_same_v<Who, Cuda>) {
+    return run(who, a);
+  } else {
+    return false;
+  }
+}
 
 }  // namespace norma::kernels

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "norma/kernels/add_norm.h"
+#include "norma/ops/norm_again.h"
 #include "norma/ops/rms_norm_gradient.h"
 
 namespace norma {
@@ -105,7 +106,8 @@ AddNormResult joined(
       using T = decltype(zero);
       kernels::RmsNormBackward<T> then{};
       if (of_branch) then = of_branch->of<T>(in_dx ? dx.grad : t.grad);
-      kernels::run(
+      run_norm_gradient(
+          back,
           who,
           kernels::AddNormBackward<T>{.sum = rows<const T>(sum),
                                       .gain = elements<const Wide<T>>(gain),
@@ -126,7 +128,8 @@ AddNormResult joined(
                                       .bias_partials = elements<Wide<T>>(bias_partials.tensor()),
                                       .branch = then,
                                       .scale = spec.scale,
-                                      .gain_offset = spec.gain_offset});
+                                      .gain_offset = spec.gain_offset},
+          bias);
     });
   };
   tape.record_cheap(Remaking::norms, op, {x, b, gain, bias, branch.norm.gain}, {sum, y}, rule, [=] {

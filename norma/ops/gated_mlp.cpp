@@ -120,15 +120,14 @@ Var gated_mlp(Var x, Var up, Var down, Var s_u, Var s_v, GatedSpec spec, Var ont
     });
   }
   for (const Var v : {x, up, down, s_u, s_v}) tape.pin(v);
-  tape.record(kOp, {x, up, down, s_u, s_v, onto}, {y}, [=](Backward& b) {
+  tape.record_patient(kOp, {x, up, down, s_u, s_v, onto}, {y}, [=](Backward& b) {
     const Tensor dy = b.grad(y);
     b.pass(onto, y);
     const WantedRows dx = wanted(b, x);
-    const WantedRows dup = wanted(b, up);
     const WantedRows ddown = wanted(b, down);
     const WantedRows ds_u = wanted(b, s_u);
     const WantedRows ds_v = wanted(b, s_v);
-    const Scratch dboth = b.scratch(twice, dy.dtype);
+    Scratch dboth = b.scratch(twice, dy.dtype);
     const Scratch other = b.scratch(middle, dy.dtype);  // dz, then z again
     const Scratch partials_u = b.scratch(partials_of(dy, inner, bool(ds_u)), wide(dy.dtype));
     const Scratch partials_v = b.scratch(partials_of(dy, inner, bool(ds_v)), wide(dy.dtype));
@@ -137,7 +136,7 @@ Var gated_mlp(Var x, Var up, Var down, Var s_u, Var s_v, GatedSpec spec, Var ont
       const auto dys = rows<const T>(dy);
       const auto dhs = rows<T>(dboth.tensor());
       const auto place = rows<T>(other.tensor());
-      if (again || dx || dup || ds_u || ds_v) {
+      if (again || dx || b.wants(up) || ds_u || ds_v) {
         const auto forward = forward_of<T>(rule, rows<T>(both), s_u, s_v, place);
         come_down<T>(who,
                      dys,
@@ -165,8 +164,9 @@ Var gated_mlp(Var x, Var up, Var down, Var s_u, Var s_v, GatedSpec spec, Var ont
                      forward);
       }
       const auto z = rows<const T>(again ? other.tensor() : kept);
-      two_map_gradients<T>(who, dys, z, dhs, x, up, dx, dup, ddown);
+      two_map_gradients<T>(who, dys, z, dhs, up, dx, ddown);
     });
+    if (b.wants(up)) b.rest(up, dboth, put_weight_gradient(kOp, dboth.tensor(), x, up));
   });
   return y;
 }

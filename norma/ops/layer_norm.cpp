@@ -1,7 +1,7 @@
 #include "norma/ops/layer_norm.h"
 
 #include "norma/kernels/layer_norm.h"
-#include "norma/ops/dispatch.h"
+#include "norma/ops/norm_again.h"
 
 namespace norma {
 
@@ -52,7 +52,8 @@ Var layer_norm(Var x, Var gain, Var bias, LayerNormSpec spec) {
     const Scratch bias_partials = b.scratch(partial_shape(dy, gains, bool(dbias)), wide(dy.dtype));
     dispatch(kOp, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
-      kernels::run(
+      run_norm_gradient(
+          b,
           who,
           kernels::LayerNormBackward<T>{.x = rows<const T>(x),
                                         .gain = elements<const Wide<T>>(gain),
@@ -70,7 +71,8 @@ Var layer_norm(Var x, Var gain, Var bias, LayerNormSpec spec) {
                                         .bias_partials = elements<Wide<T>>(bias_partials.tensor()),
                                         .group = group,
                                         .gain_per_column = spec.gain_per_column,
-                                        .gain_offset = spec.gain_offset});
+                                        .gain_offset = spec.gain_offset},
+          bias);
     });
   };
   tape.record_cheap(Remaking::norms, kOp, {x, gain, bias}, {y}, rule, make);

@@ -32,11 +32,10 @@ Var linear(Var x, Var weight, Var bias, Var onto) {
   });
   tape.pin(x);
   tape.pin(weight);
-  tape.record(kOp, {x, weight, bias, onto}, {y}, [=](Backward& b) {
+  tape.record_patient(kOp, {x, weight, bias, onto}, {y}, [=](Backward& b) {
     const Tensor dy = b.grad(y);
     b.pass(onto, y);
     const WantedRows dx = wanted(b, x);
-    const WantedRows dw = wanted(b, weight);
     const WantedRows dbias = wanted(b, bias);
     const Scratch partials = b.scratch(partial_shape(dy, out, bool(dbias)), wide(dy.dtype));
     dispatch(kOp, dy, [&](auto who, auto zero) {
@@ -46,10 +45,6 @@ Var linear(Var x, Var weight, Var bias, Var onto) {
         kernels::run(
             who, input_gradient<T>(dys, elements<const T>(weight), dx.template rows<T>(), dx.into));
       }
-      if (dw) {
-        kernels::run(
-            who, weight_gradient<T>(dys, rows<const T>(x), dw.template data<Wide<T>>(), dw.into));
-      }
       if (dbias) {
         kernels::run(who,
                      kernels::BiasBackward<T>{.dy = dys,
@@ -58,6 +53,7 @@ Var linear(Var x, Var weight, Var bias, Var onto) {
                                               .partials = elements<Wide<T>>(partials.tensor())});
       }
     });
+    if (b.wants(weight)) b.rest(weight, y, put_weight_gradient(kOp, dy, x, weight));
   });
   return y;
 }

@@ -69,26 +69,34 @@ kernels::Gemm<T, Wide<T>> weight_gradient(kernels::Rows<const T> dy,
           .beta = beta_of(into)};
 }
 
+/// The part of a rule that puts dW = dyᵀ·x where it is wanted (Backward::rest).
+inline auto put_weight_gradient(std::string_view op, Tensor dy, Var x, Var weight) {
+  return [=](Backward& b) {
+    const WantedRows dw = wanted(b, weight);
+    dispatch(op, dy, [&](auto who, auto zero) {
+      using T = decltype(zero);
+      kernels::run(who,
+                   weight_gradient<T>(
+                       rows<const T>(dy), rows<const T>(x), dw.template data<Wide<T>>(), dw.into));
+    });
+  };
+}
+
 /// What is left of the gradient of y = f(x·upᵀ)·downᵀ once z = f(x·upᵀ) and dh, the gradient of
-/// x·upᵀ, are there. What is not wanted is left out.
+/// x·upᵀ, are there, but for that of `up`. What is not wanted is left out.
 template <class T, class Who>
 void two_map_gradients(Who who,
                        kernels::Rows<const T> dy,
                        kernels::Rows<const T> z,
                        kernels::Rows<const T> dh,
-                       Var x,
                        Var up,
                        const WantedRows& dx,
-                       const WantedRows& dup,
                        const WantedRows& ddown) {
   if (ddown) {
     kernels::run(who, weight_gradient<T>(dy, z, ddown.data<Wide<T>>(), ddown.into));
   }
   if (dx) {
     kernels::run(who, input_gradient<T>(dh, elements<const T>(up), dx.rows<T>(), dx.into));
-  }
-  if (dup) {
-    kernels::run(who, weight_gradient<T>(dh, rows<const T>(x), dup.data<Wide<T>>(), dup.into));
   }
 }
 

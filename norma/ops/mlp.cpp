@@ -94,19 +94,18 @@ Var mlp(Var x, Var up, Var down, Activation act, Var onto) {
     });
   }
   for (const Var v : {x, up, down}) tape.pin(v);
-  tape.record(kOp, {x, up, down, onto}, {y}, [=](Backward& b) {
+  tape.record_patient(kOp, {x, up, down, onto}, {y}, [=](Backward& b) {
     const Tensor dy = b.grad(y);
     b.pass(onto, y);
     const WantedRows dx = wanted(b, x);
-    const WantedRows dup = wanted(b, up);
     const WantedRows ddown = wanted(b, down);
-    const Scratch dh = b.scratch(inner, dy.dtype);
+    Scratch dh = b.scratch(inner, dy.dtype);
     const Scratch other = b.scratch(inner, dy.dtype);  // dz, then z again
     dispatch(kOp, dy, [&](auto who, auto zero) {
       using T = decltype(zero);
       const auto dys = rows<const T>(dy);
       const auto dhs = rows<T>(dh.tensor());
-      if (again || dx || dup) {
+      if (again || dx || b.wants(up)) {
         come_down<T>(who,
                      dys,
                      elements<const T>(down),
@@ -117,8 +116,9 @@ Var mlp(Var x, Var up, Var down, Activation act, Var onto) {
                      act);
       }
       const auto z = rows<const T>(again ? other.tensor() : kept);
-      two_map_gradients<T>(who, dys, z, dhs, x, up, dx, dup, ddown);
+      two_map_gradients<T>(who, dys, z, dhs, up, dx, ddown);
     });
+    if (b.wants(up)) b.rest(up, dh, put_weight_gradient(kOp, dh.tensor(), x, up));
   });
   return y;
 }

@@ -1,5 +1,6 @@
 #include "norma/ops/rms_norm.h"
 
+#include "norma/ops/norm_again.h"
 #include "norma/ops/rms_norm_gradient.h"
 
 namespace norma {
@@ -17,8 +18,9 @@ void rms_norm_rule(Backward& back,
                    const Tensor& dy,
                    const RmsNormSpec& spec) {
   const RmsNormGradient gradient(back, x, gain, rstd, spec, dy);
-  dispatch(
-      kOp, dy, [&](auto who, auto zero) { kernels::run(who, gradient.of<decltype(zero)>(dy)); });
+  dispatch(kOp, dy, [&](auto who, auto zero) {
+    run_norm_gradient(back, who, gradient.of<decltype(zero)>(dy));
+  });
 }
 
 Var rms_norm(Var x, Var gain, RmsNormSpec spec) {

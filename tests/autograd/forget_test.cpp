@@ -1,7 +1,12 @@
 // Values that no later op reads: given back at once, or made again where a rule needs them.
+#include <array>
+#include <span>
+#include <vector>
+
 #include <gtest/gtest.h>
 
-#include "norma/autograd/tape.h"
+#include "norma/autograd/backward.h"
+#include "norma/autograd/recompute.h"
 #include "norma/base/error.h"
 #include "norma/ops/activation.h"
 #include "norma/ops/linear.h"
@@ -96,6 +101,139 @@ TEST_F(ForgetTest, WhatOthersLookAtStays) {
   const Var outside = tape_.constant(seed_.tensor);
   tape_.forget(outside);
   EXPECT_NO_THROW(outside.value());
+}
+
+/// Twice x, cheap to do again; counts who does it, and what its rule found done before.
+struct Twice {
+  bool rule_makes_it = true;
+  int by_rule = 0;
+  int by_tape = 0;
+
+  Var of(Var x) {
+    Tape& tape = x.tape();
+    const Var y = tape.output(x.shape(), x.dtype());
+    const auto fill = [x](const Tensor& to) {
+      test::for_each_place(
+          to.shape, [&](Index r, Index c) { set_value(to, r, c, 2 * value_at(x.value(), r, c)); });
+    };
+    fill(y.value());
+    tape.pin(x);
+    const auto rule = [=, this](Backward& b) {
+      const Tensor dy = b.grad(y);
+      const Backward::Target dx = b.into(x);
+      test::for_each_place(
+          dy.shape, [&](Index r, Index c) { set_value(dx.grad, r, c, 2 * value_at(dy, r, c)); });
+      if (const Tensor again = b.wanted_again(); again && rule_makes_it) {
+        ++by_rule;
+        fill(again);
+        b.made_again();
+      }
+    };
+    tape.record_cheap(Remaking::norms, "twice", {x}, {y}, rule, [=, this] {
+      ++by_tape;
+      fill(y.value());
+    });
+    return y;
+  }
+};
+
+class RestTest : public ForgetTest {
+ protected:
+  /// Gradients of x -> twice -> a linear map (and a second one), where twice is forgotten or not.
+  std::vector<OwnedTensor> gradients(Twice& twice, bool forget, bool second, bool in_block) {
+    for (TestLeaf* leaf : {&x_, &in_, &other_}) leaf->fresh = true;
+    Tape tape;
+    tape.set_remaking(Remaking::norms);
+    const auto block = [&, forget, second](std::span<const Var> inputs) {
+      const Var n = twice.of(inputs[0]);
+      Var y = linear(n, tape.watch(in_), {});
+      if (second) y = test::plus(y, linear(n, tape.watch(other_), {}));
+      if (forget) tape.forget(n);
+      return test::scaled(y, 3);
+    };
+    const std::array inputs{tape.watch(x_)};
+    const Var y = in_block ? recompute(tape, {inputs[0]}, block) : block(inputs);
+    tape.backward({&y, 1}, {&seed_.tensor, 1}, {});
+    EXPECT_EQ(tape.arena().in_use(), y.value().bytes()) << "all else was given back";
+    std::vector<OwnedTensor> grads;
+    for (const TestLeaf* leaf : {&x_, &in_}) grads.push_back(test::copy_of(leaf->grad));
+    if (second) grads.push_back(test::copy_of(other_.grad));
+    return grads;
+  }
+  void expect_same(Twice& twice, bool second, bool in_block) {
+    Twice kept;
+    const std::vector<OwnedTensor> want = gradients(kept, false, second, in_block);
+    EXPECT_EQ(kept.by_rule + kept.by_tape, 0);
+    const std::vector<OwnedTensor> got = gradients(twice, true, second, in_block);
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      EXPECT_TRUE(same_bits(got[i].tensor, want[i].tensor)) << i;
+    }
+  }
+  TestLeaf other_{{8, 6}, DType::f64, 6};
+};
+
+TEST_F(RestTest, AWeightWaitsForTheRuleThatMakesItsInputAgain) {
+  for (const bool in_block : {false, true}) {
+    for (const bool second : {false, true}) {
+      Twice twice;
+      expect_same(twice, second, in_block);
+      EXPECT_EQ(twice.by_rule, 1) << "for both maps";
+      EXPECT_EQ(twice.by_tape, 0);
+    }
+  }
+}
+
+TEST_F(RestTest, TheTapeMakesItAgainWhereTheRuleDoesNot) {
+  for (const bool in_block : {false, true}) {
+    Twice twice{.rule_makes_it = false};
+    expect_same(twice, true, in_block);
+    EXPECT_EQ(twice.by_rule, 0);
+    EXPECT_EQ(twice.by_tape, 1);
+  }
+}
+
+TEST_F(RestTest, NobodyWaitsForARuleThatWillNotRun) {
+  x_.needs_grad = false;  // twice has no rule then and is not forgotten
+  Twice twice;
+  const Var n = twice.of(tape_.watch(x_));
+  const Var y = linear(n, tape_.watch(in_), {});
+  tape_.forget(n);
+  tape_.backward({&y, 1}, {&seed_.tensor, 1}, {});
+  EXPECT_EQ(twice.by_rule + twice.by_tape, 0);
+  EXPECT_FALSE(in_.fresh);
+}
+
+TEST_F(RestTest, AWeightThatIsMadeAfterItsInputDoesNotWait) {
+  std::vector<OwnedTensor> grads;
+  for (const bool forget : {false, true}) {
+    in_.fresh = true;
+    Twice twice;
+    Tape tape;
+    tape.set_remaking(Remaking::norms);
+    const Var n = twice.of(tape.watch(x_));
+    const Var y = linear(n, test::scaled(tape.watch(in_), 2), {});
+    if (forget) tape.forget(n);
+    tape.backward({&y, 1}, {&seed_.tensor, 1}, {});
+    EXPECT_FALSE(in_.fresh);
+    EXPECT_EQ(twice.by_tape, forget ? 1 : 0);
+    grads.push_back(test::copy_of(in_.grad));
+  }
+  EXPECT_TRUE(same_bits(grads[0].tensor, grads[1].tensor));
+}
+
+TEST_F(RestTest, AFaultIsPlantedInWhatWaits) {
+  Twice twice;
+  const std::vector<OwnedTensor> right = gradients(twice, true, false, false);
+  for (TestLeaf* leaf : {&x_, &in_}) leaf->fresh = true;
+  tape_.set_fault({.op = "linear", .input = 1, .factor = 2});
+  const Var n = twice.of(tape_.watch(x_));
+  const Var y = test::scaled(linear(n, tape_.watch(in_), {}), 3);
+  tape_.forget(n);
+  tape_.backward({&y, 1}, {&seed_.tensor, 1}, {});
+  EXPECT_EQ(tape_.faults_planted(), 1);
+  scale(right[1].tensor, 2);
+  EXPECT_TRUE(same_bits(in_.grad, right[1].tensor));
+  EXPECT_TRUE(same_bits(x_.grad, right[0].tensor));
 }
 
 }  // namespace

@@ -56,10 +56,11 @@ double dot(const Tensor& a, const Tensor& b) {
 TestLeaf::TestLeaf(Shape shape, DType dtype, std::uint64_t stream, double spread)
     : TestLeaf(normals(shape, dtype, stream, spread)) {}
 
-TestLeaf::TestLeaf(OwnedTensor values)
+TestLeaf::TestLeaf(OwnedTensor values, std::optional<DType> grad_dtype)
     : value_memory_(std::move(values)),
-      grad_memory_(
-          value_memory_.tensor.shape, value_memory_.tensor.dtype, value_memory_.tensor.device) {
+      grad_memory_(value_memory_.tensor.shape,
+                   grad_dtype.value_or(value_memory_.tensor.dtype),
+                   value_memory_.tensor.device) {
   value = value_memory_.tensor;
   grad = grad_memory_.tensor;
   fill(grad, 99);

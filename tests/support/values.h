@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 
 #include "norma/autograd/var.h"
 #include "norma/tensor/buffer.h"
@@ -46,7 +47,8 @@ double dot(const Tensor& a, const Tensor& b);
 class TestLeaf : public Leaf {
  public:
   TestLeaf(Shape shape, DType dtype, std::uint64_t stream, double spread = 1);
-  explicit TestLeaf(OwnedTensor values);
+  /// The gradient is of the same type, or of a wider one, as that of weights in bf16.
+  explicit TestLeaf(OwnedTensor values, std::optional<DType> grad_dtype = {});
   TestLeaf(const TestLeaf&) = delete;
   TestLeaf& operator=(const TestLeaf&) = delete;
   TestLeaf(TestLeaf&&) = default;

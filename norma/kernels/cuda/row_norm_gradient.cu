@@ -55,10 +55,13 @@ enum : int { kOfSum, kOfDy, kOfDsum, kOfBranch, kTensors };
 template <class Team>
 using RowsOf = Incoming<Team::kThreads, kTensors>;
 
+using WithNorm = NormAgain<AddNormBackward, Bf16>;
+
 /// kCentred: layer norm, which may have a bias.
 template <class Team, bool kCentred, bool kBranch>
 __global__ void __launch_bounds__(Team::kThreads, 2)
-    gradient_kernel(const AddNormBackward<Bf16> a, const RowWalk walk, const GradientSums sums_to) {
+    gradient_kernel(const WithNorm both, const RowWalk walk, const GradientSums sums_to) {
+  const AddNormBackward<Bf16>& a = both.gradient;
   using In = RowsOf<Team>;
   constexpr int kBiasSum = 1;
   constexpr int kBranchSum = kCentred ? 2 : 1;
@@ -134,6 +137,13 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
         sums_of[0][0][i] = fmaf(product, rstd, sums_of[0][0][i]);
       }
     }
+    if (on && both.y) {
+      float y[N];
+      read_bias(both.bias, column, y);
+#pragma unroll
+      for (int i = 0; i < N; ++i) y[i] = normed(x[i], 0.0F, rstd, gain[i], y[i]);
+      put_row(row_at(both.y, r) + column, y, Into::set);
+    }
     team.sum(sums);
     const float bend = rstd * (rstd * sums[0] * weight);  // rstd·x̂·⟨dy·gain, x̂⟩ is bend·x
     float along = 0;
@@ -206,12 +216,14 @@ void with_row_team(Index packs, F&& f) {
 
 }  // namespace
 
-bool run_quick(const AddNormBackward<Bf16>& a) {
+bool run_quick(const WithNorm& both) {
+  const AddNormBackward<Bf16>& a = both.gradient;
   const RmsNormBackward<Bf16>& branch = a.branch;
   const Index cols = a.sum.cols;
   const bool fit = row_packs(a.sum, N) && row_packs(a.dsum, N) && row_packs(a.dy, N) &&
                    row_packs(a.dx, N) && row_packs(a.db, N) && row_packs(a.gain, N) &&
-                   row_packs(branch.x, N) && row_packs(branch.dx, N) && row_packs(branch.gain, N);
+                   row_packs(branch.x, N) && row_packs(branch.dx, N) && row_packs(branch.gain, N) &&
+                   row_packs(both.y, N) && row_packs(both.bias, N);
   constexpr Index kCounted = Index{1} << 31;  // in 32 bits
   const bool sized = cols % N == 0 && cols / N <= kMostPacks && a.sum.rows < kCounted &&
                      (std::max({a.sum.stride,
@@ -220,7 +232,8 @@ bool run_quick(const AddNormBackward<Bf16>& a) {
                                 a.dx.stride,
                                 a.db.stride,
                                 branch.x.stride,
-                                branch.dx.stride}) < kCounted);
+                                branch.dx.stride,
+                                both.y.stride}) < kCounted);
   if (!fit || !sized || (a.mean == nullptr && a.dbias != nullptr)) return false;
   const GroupSums<float> dgain(a.dgain, a.gain_partials, cols, cols, false);
   const GroupSums<float> dbias(a.dbias, a.bias_partials, cols, cols, false);
@@ -233,7 +246,7 @@ bool run_quick(const AddNormBackward<Bf16>& a) {
                    Team::kThreads,
                    RowsOf<Team>::kBytes,
                    gradient_kernel<Team, centred, has_branch>,
-                   a,
+                   both,
                    walk,
                    GradientSums{dgain.to, dbias.to, dbranch.to});
     };
@@ -255,5 +268,26 @@ bool run_quick(const AddNormBackward<Bf16>& a) {
   dbranch.finish(a.sum.rows, branch.dgain_into);
   return true;
 }
+
+bool run_quick(const AddNormBackward<Bf16>& a) { return run_quick(WithNorm{a, nullptr, {}}); }
+
+template <template <class> class Gradient, class T>
+bool run(Cuda, const NormAgain<Gradient, T>& a) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    if constexpr (std::is_same_v<Gradient<T>, AddNormBackward<T>>) {
+      return run_quick(a);
+    } else {
+      return a.gradient.group == a.gradient.x.cols &&
+             run_quick(WithNorm{as_add_norm(a.gradient), a.bias, a.y});
+    }
+  }
+  return false;
+}
+template bool run(Cuda, const NormAgain<AddNormBackward, float>&);
+template bool run(Cuda, const NormAgain<AddNormBackward, Bf16>&);
+template bool run(Cuda, const NormAgain<LayerNormBackward, float>&);
+template bool run(Cuda, const NormAgain<LayerNormBackward, Bf16>&);
+template bool run(Cuda, const NormAgain<RmsNormBackward, float>&);
+template bool run(Cuda, const NormAgain<RmsNormBackward, Bf16>&);
 
 }  // namespace norma::kernels

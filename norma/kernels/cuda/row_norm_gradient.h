@@ -5,6 +5,7 @@
 
 #include "norma/kernels/add_norm.h"
 #include "norma/kernels/layer_norm.h"
+#include "norma/kernels/norm_again.h"
 
 namespace norma::kernels {
 
@@ -13,6 +14,8 @@ namespace norma::kernels {
 /// f32 is there for its digits and has no such form.
 bool run_quick(const AddNormBackward<Bf16>& a);
 inline bool run_quick(const AddNormBackward<float>&) { return false; }
+/// The same with the norm itself.
+bool run_quick(const NormAgain<AddNormBackward, Bf16>& a);
 
 /// The gradient of a norm by itself in the words of add_norm's: what dx holds and is added to takes
 /// the place of dsum.
