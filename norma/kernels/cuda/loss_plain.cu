@@ -62,19 +62,34 @@ __device__ inline void take(const LogitPack& pack, unsigned here, Part& part) {
   part = {top, sums[0] + sums[1]};
 }
 
-__device__ inline void write_gradient(
-    const LogitPack& pack, float top, unsigned here, const RowEnd& end, Bf16* du) {
+/// What a row's gradient is made with.
+struct RowSlope {
+  RowEnd end;
+  float top;
+  float from;  // grow·2^(z − top) is 2^(z − from)
+  bool near;   // whether `from` has bits enough for that, and there is one
+};
+__device__ inline RowSlope slope_of(const RowEnd& end, float top) {
+  constexpr float kFar = 1 << 10;
+  const float from = top - quick_log2(end.grow);
+  return {end, top, from, fabsf(from) < kFar};
+}
+
+__device__ inline void write_gradient(const LogitPack& pack,
+                                      const RowSlope& row,
+                                      unsigned here,
+                                      Bf16* du) {
   float dz[N];
   unpack(pack, dz);
-  if (here < N || is_coarse(top)) {
+  if (here < N || !row.near) {
 #pragma unroll
     for (int k = 0; k < N; ++k) {
-      const float slope = end.grow * quick_exp2(distance(kLog2E, dz[k], top));
-      dz[k] = k == static_cast<int>(here) ? end.hit : slope;
+      const float slope = row.end.grow * quick_exp2(distance(kLog2E, dz[k], row.top));
+      dz[k] = k == static_cast<int>(here) ? row.end.hit : slope;
     }
   } else {
 #pragma unroll
-    for (int k = 0; k < N; ++k) dz[k] = end.grow * quick_exp2(fmaf(kLog2E, dz[k], -top));
+    for (int k = 0; k < N; ++k) dz[k] = quick_exp2(fmaf(kLog2E, dz[k], -row.from));
   }
   write_pack(du, dz);
 }
@@ -122,6 +137,7 @@ __global__ void __launch_bounds__(kMostThreads, 2) plain_kernel(QuickLoss a) {
     if (threadIdx.x == 0) a.losses[row] = static_cast<double>(end.loss);
     if (!a.du) continue;
     Bf16* du = a.du.row(row);
+    const RowSlope slope = slope_of(end, all.top);
     if (target == -1) {  // such a row may hold anything
       constexpr float kZeros[N] = {};
       for (int p = threadIdx.x; p < packs; p += blockDim.x) write_pack(du + p * N, kZeros);
@@ -129,7 +145,7 @@ __global__ void __launch_bounds__(kMostThreads, 2) plain_kernel(QuickLoss a) {
     }
 #pragma unroll 2
     for (int p = threadIdx.x; p < packs; p += blockDim.x) {
-      write_gradient(stage[p], all.top, place_in(target, p * N), end, du + p * N);
+      write_gradient(stage[p], slope, place_in(target, p * N), du + p * N);
     }
   }
 }
@@ -171,16 +187,16 @@ __global__ void __launch_bounds__(kAheadThreads, 1) ahead_kernel(QuickLoss a) {
     const bool has_row = i >= 0;
     const bool has_next = i + 1 < rows;
     const int next_target = has_next ? a.targets[row(i + 1)] : -1;
-    Part all = no_part();
-    RowEnd end{};
+    RowSlope slope{};
     if (has_row) {
       mine = gather(mine);
       if (lane == 0) of_warp[i % 2][warp] = mine;
       __syncthreads();  // also: everyone has what it keeps
       if (threadIdx.x == 0) fetch(i + 2);
-      all = gather(lane < warps ? of_warp[i % 2][lane] : no_part());
-      end = end_row(a, target, all, distance(kLog2E, hit, all.top), share, warp == 0);
+      const Part all = gather(lane < warps ? of_warp[i % 2][lane] : no_part());
+      const RowEnd end = end_row(a, target, all, distance(kLog2E, hit, all.top), share, warp == 0);
       if (threadIdx.x == 0) a.losses[row(i)] = static_cast<double>(end.loss);
+      slope = slope_of(end, all.top);
     }
     const LogitPack* const next = stage(i + 1);
     if (has_next) {
@@ -198,7 +214,7 @@ __global__ void __launch_bounds__(kAheadThreads, 1) ahead_kernel(QuickLoss a) {
         constexpr float kZeros[N] = {};
         write_pack(du + p * N, kZeros);
       } else if (du != nullptr) {
-        write_gradient(kept[k], all.top, place_in(target, p * N), end, du + p * N);
+        write_gradient(kept[k], slope, place_in(target, p * N), du + p * N);
       }
       if (!has_next) continue;
       kept[k] = next[p];
