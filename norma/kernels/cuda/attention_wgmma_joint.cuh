@@ -66,10 +66,12 @@ __device__ inline void multiply_slopes(
   }
 }
 
-/// Step after step over all blocks of all tiles; a tile's dk and dv and the dq of its last block
-/// end in the step after. Products that there is nothing for, dq in the first step and S in the
-/// last, are done all the same and not looked at: the compiler keeps products in flight only where
-/// they do not depend on conditions.
+/// Step after step over all blocks of all tiles; the dq of a block, and a tile's dk and dv, end in
+/// the step after. Products that there is nothing for, dq in the first step and S in the last, are
+/// done all the same and not looked at: the compiler keeps products in flight only where they do
+/// not depend on conditions. While a product is under way the warpgroup does what does not need it:
+/// dq beside the second half of P, dv beside dS, dk beside leaving dS to the other. Numbers of the
+/// queries are asked for before a product is, behind whose own reading they would have to wait.
 template <bool kCausal>
 __device__ void joint_consumer(const AttentionBackward<Bf16>& a, const JointPlan& plan, int me) {
   int f = 0;           // blocks of this tile so far
@@ -97,46 +99,70 @@ __device__ void joint_consumer(const AttentionBackward<Bf16>& a, const JointPlan
   begin();
   multiply_rows<kSide>(s, plan.own_k(0, me), plan.q(0));
   commit();
+  // P of one half of the queries.
+  const auto half_of_p = [&]<int kHalf>(
+                             const HeldNumbers<kHalf * kSide / 8>& lse, int place, float scale) {
+    if (!kCausal || place != order.blocks() - 1) {
+      keys_probabilities<kUnmasked, kHalf>(s, scale, lse, p);
+    } else if (me == 0) {
+      keys_probabilities<0, kHalf>(s, scale, lse, p);
+    } else {
+      keys_probabilities<kSide, kHalf>(s, scale, lse, p);
+    }
+  };
   int step = 0;
   for (bool more = true; more; ++step) {
     const int stage = step % 2;
     const int before = 1 - stage;
     const int slot = tiles % 2;
     const int slot_before = ended ? 1 - slot : slot;
+    const int place = order.place(f);
     const float* numbers = plan.numbers(stage);
+    const float factor = numbers[2 * kTile];
+    const float scale = factor * kLog2E;
+    const HeldNumbers<0> lse(numbers);
     wait<0>();  // S, and dk of the step before
     arrived(s);
     arrived(dk);
     used(ds);
     if (step > 0) release(plan.empty(before));
-    if (step > 1) tell(plan.dq_full(me));  // put there in the step before: the writes have settled
-    if (ended) set_tile(a.dv, dv, slot_before);
-    if (!kCausal || order.place(f) != order.blocks() - 1) {
-      keys_probabilities<kUnmasked>(s, numbers, p);
-    } else if (me == 0) {
-      keys_probabilities<0>(s, numbers, p);
-    } else {
-      keys_probabilities<kSide>(s, numbers, p);
-    }
+    half_of_p.template operator()<0>(lse, place, scale);
     if (step > 0) tile_copy::wait(plan.slopes_full(before), phase_of(step - 1));
+    const HeldNumbers<kSide / 8> second_lse(numbers);
     begin();
-    multiply_rows<kSide>(dp, plan.own_v(slot, me), plan.dout(stage));
-    add_block(dv, p, plan.dout(stage), f);
     multiply_slopes(dq, plan, before, slot_before, me);  // of the step before
     commit();
-    if (ended) set_tile(a.dk, dk, slot_before);
+    half_of_p.template operator()<1>(second_lse, place, scale);
     wait<0>();
-    arrived(dp);
-    arrived(dv);
     arrived(dq);
     if (step > 0) release(plan.slopes_empty(before));
-    if (ended) tell(plan.own_empty(slot_before));
-    keys_slopes(p, dp, numbers, ds);
+    if (ended) set_tile(a.dv, dv, slot_before);
+    begin();
+    multiply_rows<kSide>(dp, plan.own_v(slot, me), plan.dout(stage));
+    commit();
+    add_block(dv, p, plan.dout(stage), f);
+    commit();
+    if (step > 0) put_dq(dq, plan, me, step - 1);
+    if (ended) {
+      set_tile(a.dk, dk, slot_before);
+      tell(plan.own_empty(slot_before));
+    }
+    const HeldNumbers<0> delta(numbers + kTile);
+    wait<1>();
+    arrived(dp);
+    const HeldNumbers<kSide / 8> second_delta(numbers + kTile);
+    keys_slopes<0>(p, dp, factor, delta, ds);
+    keys_slopes<1>(p, dp, factor, second_delta, ds);
+    if (step > 0) tell(plan.dq_full(me));
+    wait<0>();
+    arrived(dv);
     used(p);
+    begin();
+    add_block(dk, ds, plan.q(stage), f);
+    commit();
     tile_copy::wait(plan.slopes_empty(stage), phase_of(step) ^ 1U);
 #pragma unroll
     for (int k = 0; k < kTile / 16; ++k) store_fragment(plan.slopes(stage, me), k, ds[k]);
-    const int add = f;
     ended = ++f == order.blocks();
     if (ended) {
       const int next = tiles + 1;
@@ -151,17 +177,14 @@ __device__ void joint_consumer(const AttentionBackward<Bf16>& a, const JointPlan
     }
     if (more) tile_copy::wait(plan.full(before), phase_of(step + 1));
     begin();
-    add_block(dk, ds, plan.q(stage), add);
     multiply_rows<kSide>(s, plan.own_k(tiles % 2, me), plan.q(before));
     commit();
     tell(plan.slopes_full(stage));
-    if (step > 0) put_dq(dq, plan, me, step - 1);
   }
   wait<0>();
   arrived(s);
   arrived(dk);
   used(ds);
-  if (step > 1) tell(plan.dq_full(me));
   tile_copy::wait(plan.slopes_full((step - 1) % 2), phase_of(step - 1));
   begin();
   multiply_slopes(dq, plan, (step - 1) % 2, tiles % 2, me);

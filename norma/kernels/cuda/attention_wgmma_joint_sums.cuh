@@ -27,6 +27,14 @@ __device__ inline void put_dq(const float (&dq)[kSide / 2],
 __device__ inline void wait_for_turn(const unsigned* turn, int tiles) {
   tile_copy::wait_until([&] { return tile_copy::is_told(turn, static_cast<unsigned>(tiles)); });
 }
+/// The same for who has time: looks one after the other would slow down those who add and tell.
+__device__ inline void wait_at_ease(const unsigned* turn, int tiles) {
+  tile_copy::wait_until([&] {
+    const bool told = tile_copy::is_told(turn, static_cast<unsigned>(tiles));
+    if (!told) tile_copy::pause();
+    return told;
+  });
+}
 
 /// By a warp for each warpgroup: adds what it hands over to 64 queries of dq, in the same order and
 /// each in its turn, the first sets, and tells the next.
@@ -91,7 +99,7 @@ __device__ inline void joint_rounder(const AttentionBackward<Bf16>& a,
     for (int warp = 0; warp < 2 * kWarps; ++warp) {
       if (warp % kWarps == 0) {
         const int all = walk.causal ? at.tile() + 1 : walk.tiles;
-        if (lane() == 0) wait_for_turn(sums.turns + first + warp / kWarps, all);
+        if (lane() == 0) wait_at_ease(sums.turns + first + warp / kWarps, all);
         __syncwarp();
       }
       float4 held[kSide / 8];

@@ -77,27 +77,44 @@ __device__ void keys_producer(const Maps& maps,
   }
 }
 
-inline constexpr int kUnmasked = -kSide;
-/// Pᵀ from Sᵀ, rounded. Where 64 queries, from the kDiagonal-th on, are the same tokens as the
-/// warpgroup's keys, each sees the keys up to its own; those before see none, those behind all.
-/// kUnmasked: all see all. `numbers`: lse and delta of 2·kCount queries, and the factor.
-template <int kDiagonal, int kCount>
-__device__ inline void keys_probabilities(const float (&s)[kCount],
-                                          const float* numbers,
-                                          unsigned (&p)[kCount / 8][4]) {
-  constexpr int kQueries = 2 * kCount;
-  const float scale = numbers[2 * kQueries] * kLog2E;
+/// lse or delta of the queries in this thread's columns of the n-th eight: looked up when they are
+/// needed, or held.
+struct LookedUp {
+  const float* numbers;
+  __device__ float2 operator()(int n) const {
+    return *reinterpret_cast<const float2*>(numbers + column_of(n));
+  }
+};
+template <int kFirst>
+struct HeldNumbers {  // of 64 queries, from the kFirst-th eight on
+  float2 held[kSide / 8];
+  __device__ explicit HeldNumbers(const float* numbers) {
 #pragma unroll
-  for (int n = 0; n < kQueries / 8; ++n) {
+    for (int i = 0; i < kSide / 8; ++i) held[i] = LookedUp{numbers}(kFirst + i);
+  }
+  __device__ float2 operator()(int n) const { return held[n - kFirst]; }
+};
+
+inline constexpr int kUnmasked = -kSide;
+/// Pᵀ from Sᵀ, rounded, of the kPart-th 64 queries. Where 64 queries, from the kDiagonal-th on, are
+/// the same tokens as the warpgroup's keys, each sees the keys up to its own; those before see
+/// none, those behind all. kUnmasked: all see all.
+template <int kDiagonal, int kPart = 0, int kCount, class Numbers>
+__device__ inline void keys_probabilities(const float (&s)[kCount],
+                                          float scale,
+                                          const Numbers& lse,
+                                          unsigned (&p)[kCount / 8][4]) {
+#pragma unroll
+  for (int n = kPart * kSide / 8; n < (kPart + 1) * kSide / 8; ++n) {
     if (8 * n < kDiagonal) {
       p[n / 2][n % 2 * 2] = p[n / 2][n % 2 * 2 + 1] = 0;
       continue;
     }
-    const auto lse = *reinterpret_cast<const float2*>(numbers + column_of(n));
+    const float2 here = lse(n);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      float low = quick_exp2(fmaf(s[4 * n + 2 * r], scale, -lse.x));
-      float high = quick_exp2(fmaf(s[4 * n + 2 * r + 1], scale, -lse.y));
+      float low = quick_exp2(fmaf(s[4 * n + 2 * r], scale, -here.x));
+      float high = quick_exp2(fmaf(s[4 * n + 2 * r + 1], scale, -here.y));
       if (8 * n < kDiagonal + kSide) {
         if (column_of(n) < kDiagonal + row_of(r)) low = 0;
         if (column_of(n) + 1 < kDiagonal + row_of(r)) high = 0;
@@ -106,23 +123,22 @@ __device__ inline void keys_probabilities(const float (&s)[kCount],
     }
   }
 }
-/// dSᵀ from Pᵀ and dPᵀ, rounded.
-template <int kCount>
+/// dSᵀ from Pᵀ and dPᵀ, rounded, of the kPart-th 64 queries.
+template <int kPart = 0, int kCount, class Numbers>
 __device__ inline void keys_slopes(const unsigned (&p)[kCount / 8][4],
                                    const float (&dp)[kCount],
-                                   const float* numbers,
+                                   float factor,
+                                   const Numbers& delta,
                                    unsigned (&ds)[kCount / 8][4]) {
-  constexpr int kQueries = 2 * kCount;
-  const float factor = numbers[2 * kQueries];
 #pragma unroll
-  for (int n = 0; n < kQueries / 8; ++n) {
-    const auto delta = *reinterpret_cast<const float2*>(numbers + kQueries + column_of(n));
+  for (int n = kPart * kSide / 8; n < (kPart + 1) * kSide / 8; ++n) {
+    const float2 here = delta(n);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const unsigned both = p[n / 2][n % 2 * 2 + r];
       ds[n / 2][n % 2 * 2 + r] =
-          rounded_pair(low_of(both) * fmaf(dp[4 * n + 2 * r], factor, -delta.x),
-                       high_of(both) * fmaf(dp[4 * n + 2 * r + 1], factor, -delta.y));
+          rounded_pair(low_of(both) * fmaf(dp[4 * n + 2 * r], factor, -here.x),
+                       high_of(both) * fmaf(dp[4 * n + 2 * r + 1], factor, -here.y));
     }
   }
 }
@@ -187,10 +203,13 @@ __device__ void keys_consumer(const AttentionBackward<Bf16>& a,
         const float* numbers = plan.numbers(memory, stage);
         place.next();
         // S is there; dP is on its way, where kAhead after dk of the block before.
+        const float factor = numbers[2 * kSide];
+        const float scale = factor * kLog2E;
+        const LookedUp lse{numbers};
         if (f < diagonal) {
-          keys_probabilities<0>(s, numbers, p);
+          keys_probabilities<0>(s, scale, lse, p);
         } else {
-          keys_probabilities<kUnmasked>(s, numbers, p);
+          keys_probabilities<kUnmasked>(s, scale, lse, p);
         }
         wait<0>();
         arrived(dp);
@@ -205,7 +224,7 @@ __device__ void keys_consumer(const AttentionBackward<Bf16>& a,
         }
         commit();
         if constexpr (!kAhead) wait<0>();
-        keys_slopes(p, dp, numbers, ds);
+        keys_slopes(p, dp, factor, LookedUp{numbers + kSide}, ds);
         if constexpr (kAhead) {
           wait<0>();
           arrived(s);

@@ -58,6 +58,8 @@ __device__ inline unsigned long long nanoseconds() {
   asm volatile("mov.u64 %0, %%globaltimer;\n" : "=l"(now));
   return now;
 }
+/// Some 0.2 microseconds in which this warp asks for nothing.
+__device__ inline void pause() { __nanosleep(200); }
 /// The box at (column, row) of matrix `index`; what lies beyond the matrix comes as zeros.
 __device__ inline void copy_box(
     unsigned to, const CUtensorMap* from, int column, int row, int index, unsigned barrier) {
