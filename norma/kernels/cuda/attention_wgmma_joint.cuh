@@ -100,8 +100,7 @@ __device__ void joint_consumer(const AttentionBackward<Bf16>& a, const JointPlan
   multiply_rows<kSide>(s, plan.own_k(0, me), plan.q(0));
   commit();
   // P of one half of the queries.
-  const auto half_of_p = [&]<int kHalf>(
-                             const HeldNumbers<kHalf * kSide / 8>& lse, int place, float scale) {
+  const auto half_of_p = [&]<int kHalf>(const HeldNumbers<kHalf>& lse, int place, float scale) {
     if (!kCausal || place != order.blocks() - 1) {
       keys_probabilities<kUnmasked, kHalf>(s, scale, lse, p);
     } else if (me == 0) {
@@ -126,13 +125,13 @@ __device__ void joint_consumer(const AttentionBackward<Bf16>& a, const JointPlan
     arrived(dk);
     used(ds);
     if (step > 0) release(plan.empty(before));
-    half_of_p.template operator()<0>(lse, place, scale);
+    half_of_p(lse, place, scale);
     if (step > 0) tile_copy::wait(plan.slopes_full(before), phase_of(step - 1));
-    const HeldNumbers<kSide / 8> second_lse(numbers);
+    const HeldNumbers<1> second_lse(numbers);
     begin();
     multiply_slopes(dq, plan, before, slot_before, me);  // of the step before
     commit();
-    half_of_p.template operator()<1>(second_lse, place, scale);
+    half_of_p(second_lse, place, scale);
     wait<0>();
     arrived(dq);
     if (step > 0) release(plan.slopes_empty(before));
@@ -150,7 +149,7 @@ __device__ void joint_consumer(const AttentionBackward<Bf16>& a, const JointPlan
     const HeldNumbers<0> delta(numbers + kTile);
     wait<1>();
     arrived(dp);
-    const HeldNumbers<kSide / 8> second_delta(numbers + kTile);
+    const HeldNumbers<1> second_delta(numbers + kTile);
     keys_slopes<0>(p, dp, factor, delta, ds);
     keys_slopes<1>(p, dp, factor, second_delta, ds);
     if (step > 0) tell(plan.dq_full(me));

@@ -85,8 +85,9 @@ struct LookedUp {
     return *reinterpret_cast<const float2*>(numbers + column_of(n));
   }
 };
-template <int kFirst>
-struct HeldNumbers {  // of 64 queries, from the kFirst-th eight on
+template <int kPart>
+struct HeldNumbers {  // of the kPart-th 64 queries
+  static constexpr int kFirst = kPart * kSide / 8;
   float2 held[kSide / 8];
   __device__ explicit HeldNumbers(const float* numbers) {
 #pragma unroll
