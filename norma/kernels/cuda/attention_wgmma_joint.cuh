@@ -134,7 +134,6 @@ __device__ void joint_consumer(const AttentionBackward<Bf16>& a, const JointPlan
     half_of_p(second_lse, place, scale);
     wait<0>();
     arrived(dq);
-    if (step > 0) release(plan.slopes_empty(before));
     if (ended) set_tile(a.dv, dv, slot_before);
     begin();
     multiply_rows<kSide>(dp, plan.own_v(slot, me), plan.dout(stage));
@@ -159,7 +158,8 @@ __device__ void joint_consumer(const AttentionBackward<Bf16>& a, const JointPlan
     begin();
     add_block(dk, ds, plan.q(stage), f);
     commit();
-    tile_copy::wait(plan.slopes_empty(stage), phase_of(step) ^ 1U);
+    // The other has read what it left here two steps ago: since then it left the dS of the step
+    // before, for which this one has waited.
 #pragma unroll
     for (int k = 0; k < kTile / 16; ++k) store_fragment(plan.slopes(stage, me), k, ds[k]);
     ended = ++f == order.blocks();

@@ -35,7 +35,7 @@ struct JointPlan {
   static constexpr int kNumbersAt = kDqAt + 2 * kDqBytes;
   static constexpr int kNotesAt = kNumbersAt + kStages * kNumbers * static_cast<int>(sizeof(float));
   static constexpr int kBarriersAt = kNotesAt + 2 * static_cast<int>(sizeof(JointNote));
-  static constexpr int kBytes = kBarriersAt + 8 * (2 * kStages + 12);
+  static constexpr int kBytes = kBarriersAt + 8 * (2 * kStages + 10);
 
   unsigned char* memory;
   unsigned base;
@@ -66,9 +66,8 @@ struct JointPlan {
   __device__ unsigned own_full(int slot) const { return full(2 * kStages + slot); }
   __device__ unsigned own_empty(int slot) const { return full(2 * kStages + 2 + slot); }
   __device__ unsigned slopes_full(int buffer) const { return full(2 * kStages + 4 + buffer); }
-  __device__ unsigned slopes_empty(int buffer) const { return full(2 * kStages + 6 + buffer); }
-  __device__ unsigned dq_full(int warpgroup) const { return full(2 * kStages + 8 + warpgroup); }
-  __device__ unsigned dq_empty(int warpgroup) const { return full(2 * kStages + 10 + warpgroup); }
+  __device__ unsigned dq_full(int warpgroup) const { return full(2 * kStages + 6 + warpgroup); }
+  __device__ unsigned dq_empty(int warpgroup) const { return full(2 * kStages + 8 + warpgroup); }
 
   /// By all threads, once.
   __device__ void make_barriers() const {
@@ -79,7 +78,6 @@ struct JointPlan {
         tile_copy::make_barrier(own_full(i), 1);
         tile_copy::make_barrier(own_empty(i), kConsumerWarps);
         tile_copy::make_barrier(slopes_full(i), kConsumerWarps);
-        tile_copy::make_barrier(slopes_empty(i), kConsumerWarps);
         tile_copy::make_barrier(dq_full(i), kConsumerWarps / 2);
         tile_copy::make_barrier(dq_empty(i), 1);
       }
