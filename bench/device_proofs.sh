@@ -220,8 +220,8 @@ prove_sanitize() {
     # Odd widths, and those that whole packs, rows and tiles have kernels of their own for.
     for op in 'rms_norm 3x257' 'layer_norm 3x257' 'add_norm 3x257' 'rms_norm 5x768' 'layer_norm 5x768' 'add_norm 5x768' \
       'lerp 3x257' 'slerp 3x257' 'mlp 5x64x64x64' 'gated_mlp 5x64x64x64' 'embedding 3x5x7x64' 'cross_entropy 3x257' \
-      'cross_entropy 3x24008' 'head_loss 5x64x70' 'attention 1x65x2x2x64' 'attention 1x256x2x2x64' 'attention 1x66x2x1x96' \
-      'attention 1x66x2x1x136'; do
+      'cross_entropy 3x24008' 'head_loss 5x64x70' 'head_loss 300x72x520' 'attention 1x65x2x2x64' \
+      'attention 1x256x2x2x64' 'attention 1x66x2x1x96' 'attention 1x66x2x1x136'; do
       # shellcheck disable=SC2086  # an op and a shape
       sanitize_op $tool $op
     done

@@ -8,11 +8,12 @@
 
 namespace norma::kernels {
 
-/// to = or += factor·from
+/// to = or += factor·share·from
 template <class T>
 struct PutScaled {
   Rows<const T> from;
   const Wide<T>* factor;  // (1), where the rows are: the host never reads it
+  const Wide<T>* shares;  // (rows); null: ones
   Rows<T> to;
   Into into;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "norma/kernels/row_scale.h"
 #include "norma/ops/dispatch.h"
 #include "norma/ops/linear_products.h"
 #include "norma/ops/loss_rows.h"
@@ -32,13 +33,17 @@ struct Gradients {
   Tensor x;
   Tensor weight;
   Tensor scale;
+  Tensor shares;  // what rows of x are still multiplied by; where the loss came with odds
+
+  bool any() const { return x || weight || scale; }
 };
 
-/// The products of some rows: logits = x·Wᵀ, then dx = dlogits·W and dW += dlogitsᵀ·x.
+/// The products of some rows: logits = x·Wᵀ, then dx = dlogits·W and dW += dlogitsᵀ·right.
 struct RowProducts {
   Tensor x;
   Tensor weight;
   Tensor logits;
+  Tensor right;  // x, or x with what dlogits were not multiplied by
 
   void forward() const {
     dispatch(kOp, x, [&](auto who, auto zero) {
@@ -56,10 +61,77 @@ struct RowProducts {
       }
       if (dweight) {
         kernels::run(
-            who, weight_gradient<T>(dlogits, rows<const T>(x), elements<Wide<T>>(dweight), into));
+            who,
+            weight_gradient<T>(dlogits, rows<const T>(right), elements<Wide<T>>(dweight), into));
       }
     });
   }
+};
+
+/// The way of kernels/head_odds.h, where there is a kernel for it. That knows no scale per class,
+/// which is one of the rows of the weight: z = s_z·(W·x) = (s_z·W)·x.
+class OddsWay {
+ public:
+  OddsWay(LossPass& pass, Var weight, Var scale, double mult, const Gradients& wanted, Index most)
+      : pass_(pass),
+        weight_(weight),
+        scale_(scale),
+        mult_(mult),
+        goes_(wanted.any() && (wanted.weight || !wanted.scale) && pass.may_have_odds()),
+        shared_x_(scratch(goes_, {most, weight.shape()[1]})),
+        scaled_weight_(scratch(goes_ && scale, weight.shape())) {
+    if (!goes_ || !scale_) return;
+    dispatch(kOp, weight_.value(), [&](auto who, auto zero) {
+      using T = decltype(zero);
+      kernels::run(kernels::few(who),
+                   kernels::RowScale<T>{.from = rows<const T>(weight_.value()),
+                                        .scale = elements<const Wide<T>>(scale_),
+                                        .mult = mult_,
+                                        .to = rows<T>(scaled_weight_.tensor())});
+    });
+  }
+
+  bool goes() const { return goes_; }
+
+  /// Odds in the place of logits, and what their products for the gradients take. False where no
+  /// kernel does it; then nothing has happened, and it is so for all parts.
+  bool part(RowProducts& products, Index first, const Tensor& shares) {
+    if (!goes_) return false;
+    const Tensor& weight = scale_ ? scaled_weight_.tensor() : weight_.value();
+    const Tensor shared_x = shared_x_.tensor().row_range(0, products.x.shape.rows());
+    goes_ = pass_.odds(products.x, weight, first, products.logits, shared_x, shares);
+    if (!goes_) return false;
+    products.weight = weight;
+    products.right = shared_x;
+    return true;
+  }
+
+  /// After all parts: the gradient of what was multiplied becomes that of the weight.
+  void finish(const Gradients& saves) const {
+    if (!goes_ || !scale_ || !saves.weight) return;
+    dispatch(kOp, weight_.value(), [&](auto who, auto zero) {
+      using T = decltype(zero);
+      kernels::run(kernels::few(who),
+                   kernels::RowScaleBackward<T>{.from = rows<const T>(weight_.value()),
+                                                .scale = elements<const Wide<T>>(scale_),
+                                                .mult = mult_,
+                                                .d = rows<Wide<T>>(saves.weight),
+                                                .dscale = elements<Wide<T>>(saves.scale)});
+    });
+  }
+
+ private:
+  Scratch scratch(bool wanted, const Shape& shape) const {
+    return weight_.tape().scratch(wanted ? shape : Shape{1}, weight_.dtype());
+  }
+
+  LossPass& pass_;
+  Var weight_;
+  Var scale_;
+  double mult_;
+  bool goes_;
+  Scratch shared_x_;
+  Scratch scaled_weight_;
 };
 
 }  // namespace
@@ -83,34 +155,39 @@ CrossEntropyResult head_loss(Var x, Var weight, Var targets, Var scale, HeadLoss
   const auto saved = [&](Var input, DType type) {
     return tape.recording() && input.needs_grad() ? tape.saved(input.shape(), type) : Tensor{};
   };
-  const Gradients saves{saved(x, dtype), saved(weight, wide(dtype)), saved(scale, wide(dtype))};
-  const bool wanted_at_all = saves.x || saves.weight || saves.scale;
+  Gradients saves{saved(x, dtype), saved(weight, wide(dtype)), saved(scale, wide(dtype)), Tensor{}};
   CrossEntropyResult result;
   {
     LossPass pass(kOp, targets, scale, logits, dtype, spec.loss, tape);
     const Index most = rows_at_a_time(spec, logits, dtype);
     const Scratch memory = tape.scratch({most, logits.cols()}, dtype);
     const Scratch share = tape.scratch(saves.scale ? scale.shape() : Shape{1}, wide(dtype));
+    OddsWay odds(pass, weight, scale, spec.loss.scale_mult, saves, most);
+    if (odds.goes()) saves.shares = tape.saved({logits.rows()}, wide(dtype));
     // A plan knows after two parts what all of them take.
     const Index end = planning() ? std::min(logits.rows(), 2 * most) : logits.rows();
     for (Index first = 0; first < end; first += most) {
       const Index count = std::min(most, end - first);
-      const RowProducts products{
-          x.value().row_range(first, count), weight.value(), memory.tensor().row_range(0, count)};
-      products.forward();
-      const Tensor& u = products.logits;
-      const Tensor dscale = !saves.scale ? Tensor{} : first == 0 ? saves.scale : share.tensor();
-      pass.rows(u, first, wanted_at_all ? u : Tensor{}, dscale);
-      if (saves.scale && first > 0) add(dscale, saves.scale);
+      const Tensor of_part = x.value().row_range(first, count);
+      RowProducts products{of_part, weight.value(), memory.tensor().row_range(0, count), of_part};
+      if (!odds.part(products, first, saves.shares)) {
+        products.forward();
+        const Tensor& u = products.logits;
+        const Tensor dscale = !saves.scale || first == 0 ? saves.scale : share.tensor();
+        pass.rows(u, first, saves.any() ? u : Tensor{}, dscale);
+        if (saves.scale && first > 0) add(dscale, saves.scale);
+      }
       products.backward(saves.x ? saves.x.row_range(first, count) : Tensor{},
                         saves.weight,
                         first == 0 ? Into::set : Into::add);
     }
+    odds.finish(saves);
+    if (!odds.goes()) saves.shares = {};
     result = pass.finish();
   }
   const Var loss = result.loss;
   tape.record(kOp, {x, weight, scale}, {loss}, [=](Backward& b) {
-    put_scaled(kOp, b, x, saves.x, loss);
+    put_scaled(kOp, b, x, saves.x, loss, saves.shares);
     put_scaled(kOp, b, weight, saves.weight, loss);
     put_scaled(kOp, b, scale, saves.scale, loss);
   });

@@ -1,6 +1,7 @@
 #include "norma/ops/loss_rows.h"
 
 #include "norma/kernels/cross_entropy.h"
+#include "norma/kernels/head_odds.h"
 #include "norma/kernels/scaled.h"
 #include "norma/ops/dispatch.h"
 
@@ -160,6 +161,38 @@ void LossPass::rows(const Tensor& u, Index first, const Tensor& du, const Tensor
   });
 }
 
+bool LossPass::may_have_odds() const {
+  return dtype_ == DType::bf16 && targets_.dtype() == DType::i32 && !spec_.count_right &&
+         spec_.smoothing == 0 && spec_.softcap == 0 && spec_.precondition == 0;
+}
+
+bool LossPass::odds(const Tensor& x,
+                    const Tensor& weight,
+                    Index first,
+                    const Tensor& odds,
+                    const Tensor& shared_x,
+                    const Tensor& shares) {
+  const Index scratch_size = kernels::head_odds_scratch(odds.shape.rows(), odds.shape.cols());
+  const Scratch scratch = targets_.tape().scratch({scratch_size}, wide(dtype_));
+  bool done = false;
+  dispatch(op_, x, [&](auto who, auto zero) {
+    using T = decltype(zero);
+    done = kernels::run_fused(
+        who,
+        kernels::HeadOdds<T>{.x = norma::rows<const T>(x),
+                             .weight = elements<const T>(weight),
+                             .targets = ids() + first,
+                             .odds = norma::rows<T>(odds),
+                             .shared_x = norma::rows<T>(shared_x),
+                             .shares = elements<Wide<T>>(shares) + first,
+                             .losses = elements<double>(losses_.tensor()) + first,
+                             .scratch = elements<Wide<T>>(scratch.tensor()),
+                             .z_loss = spec_.z_loss,
+                             .tokens = elements<double>(tokens_.tensor())});
+  });
+  return done;
+}
+
 CrossEntropyResult LossPass::finish() {
   const Shape tokens = result_.token_losses.shape();
   Tensor like = result_.loss.value();
@@ -176,7 +209,12 @@ CrossEntropyResult LossPass::finish() {
   return result_;
 }
 
-void put_scaled(std::string_view op, Backward& b, Var input, const Tensor& from, Var loss) {
+void put_scaled(std::string_view op,
+                Backward& b,
+                Var input,
+                const Tensor& from,
+                Var loss,
+                const Tensor& shares) {
   if (!b.wants(input)) return;
   const WantedRows to = wanted(b, input);
   const Tensor upstream = b.grad(loss);
@@ -185,6 +223,7 @@ void put_scaled(std::string_view op, Backward& b, Var input, const Tensor& from,
     kernels::run(who,
                  kernels::PutScaled<T>{.from = rows<const T>(from),
                                        .factor = elements<const Wide<T>>(upstream),
+                                       .shares = elements<const Wide<T>>(shares),
                                        .to = to.rows<T>(),
                                        .into = to.into});
   });

@@ -30,6 +30,17 @@ class LossPass {
   /// The losses of the rows from `first` on, whose logits are u; du may be u or absent, dscale is
   /// set, or absent.
   void rows(const Tensor& u, Index first, const Tensor& du, const Tensor& dscale);
+  /// Whether odds() may be asked for.
+  bool may_have_odds() const;
+  /// The losses of the rows from `first` on, whose logits would be x·weightᵀ, with what makes the
+  /// gradients (kernels/head_odds.h); a scale is in the weight already. False where no kernel does
+  /// it; then nothing has happened.
+  bool odds(const Tensor& x,
+            const Tensor& weight,
+            Index first,
+            const Tensor& odds,
+            const Tensor& shared_x,
+            const Tensor& shares);
   /// Adds the losses up.
   CrossEntropyResult finish();
 
@@ -47,7 +58,13 @@ class LossPass {
   Scratch factors_;
 };
 
-/// The gradient of an input is that of the loss times what forward computed.
-void put_scaled(std::string_view op, Backward& b, Var input, const Tensor& from, Var loss);
+/// The gradient of an input is that of the loss times what forward computed, times the share of its
+/// row where there are shares.
+void put_scaled(std::string_view op,
+                Backward& b,
+                Var input,
+                const Tensor& from,
+                Var loss,
+                const Tensor& shares = {});
 
 }  // namespace norma

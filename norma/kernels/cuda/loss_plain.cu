@@ -133,7 +133,8 @@ __global__ void __launch_bounds__(kMostThreads, 2) plain_kernel(QuickLoss a) {
     if (lane == 0) of_warp[side][warp] = mine;
     __syncthreads();
     const Part all = gather(lane < warps ? of_warp[side][lane] : no_part());
-    const RowEnd end = end_row(a, target, all, distance(kLog2E, hit, all.top), share, warp == 0);
+    const RowEnd end = end_row(
+        {a.u.cols, a.z_loss}, target, all, distance(kLog2E, hit, all.top), share, warp == 0);
     if (threadIdx.x == 0) a.losses[row] = static_cast<double>(end.loss);
     if (!a.du) continue;
     Bf16* du = a.du.row(row);
@@ -194,7 +195,8 @@ __global__ void __launch_bounds__(kAheadThreads, 1) ahead_kernel(QuickLoss a) {
       __syncthreads();  // also: everyone has what it keeps
       if (threadIdx.x == 0) fetch(i + 2);
       const Part all = gather(lane < warps ? of_warp[i % 2][lane] : no_part());
-      const RowEnd end = end_row(a, target, all, distance(kLog2E, hit, all.top), share, warp == 0);
+      const RowEnd end = end_row(
+          {a.u.cols, a.z_loss}, target, all, distance(kLog2E, hit, all.top), share, warp == 0);
       if (threadIdx.x == 0) a.losses[row(i)] = static_cast<double>(end.loss);
       slope = slope_of(end, all.top);
     }

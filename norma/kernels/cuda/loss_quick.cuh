@@ -59,21 +59,27 @@ struct RowEnd {
   float hit;
   float loss;
 };
-/// `beside` is the target's z − top, `share` one over the tokens. Every thread that asks gets the
-/// same bits; the loss, if it says that it is `telling`: it takes longer than the rest.
+struct LossRule {
+  Index classes;
+  double z_loss;
+};
+/// `all.top` is the largest z, or another that is not far from it; `beside` the target's z − top,
+/// `share` one over the tokens. Every thread that asks gets the same bits; the loss, if it says
+/// that it is `telling`: it takes longer than the rest.
 __device__ inline RowEnd end_row(
-    const QuickLoss& a, int target, const Part& all, float beside, float share, bool telling) {
+    const LossRule& rule, int target, const Part& all, float beside, float share, bool telling) {
+  constexpr float kClose = 8;
   if (target == -1) return {0, 0, 0};
-  if (target < 0 || target >= a.u.cols) return {NAN, NAN, NAN};
-  const auto zeta = static_cast<float>(a.z_loss);
+  if (target < 0 || target >= rule.classes) return {NAN, NAN, NAN};
+  const auto zeta = static_cast<float>(rule.z_loss);
   const float cross = kNatsPerBit * beside;
   const float exps = all.others + expf(cross);
   const float log_sum = logf(exps);
   const float lse = kNatsPerBit * all.top + log_sum;
   const float grow = (1 + 2 * zeta * lse) / exps;
   // −log p = log(1 + others/exp(cross)) keeps its digits where p is near 1.
-  float nats = 0;
-  if (telling) nats = cross > -16 ? log1pf(all.others * expf(-cross)) : log_sum - cross;
+  float nats = log_sum - cross;
+  if (telling && nats < kClose) nats = log1pf(all.others * expf(-cross));
   // (1 + 2ζ·lse)·p − 1 with p = 1 − others/exps: 1 − p does not cancel.
   return {grow * share, (2 * zeta * lse - grow * all.others) * share, nats + zeta * lse * lse};
 }

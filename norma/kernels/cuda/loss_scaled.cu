@@ -199,7 +199,9 @@ struct Walk {
         exchange(slot, all, hit_u, inside(of_row) ? of_row / (plan.packs * N) : rank);
       }
       const float beside = distance(factor(hit_scale), hit_u, all.top);
-      const auto end_with = [&](bool loss) { return end_row(a, of_row, all, beside, share, loss); };
+      const auto end_with = [&](bool loss) {
+        return end_row({a.u.cols, a.z_loss}, of_row, all, beside, share, loss);
+      };
       const RowEnd end = end_with(false);
       if (lane == 0) {
         board.fates[side.stage] = {all.top, kNatsPerBit * end.grow, kNatsPerBit * end.hit, of_row};

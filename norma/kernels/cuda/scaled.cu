@@ -16,10 +16,11 @@ __global__ void put_kernel(PutScaled<T> a) {
        i += step) {
     const Index r = i / packs_per_row;
     const Index c = i % packs_per_row * N;
+    const C share = a.shares == nullptr ? 1 : read<C>(a.shares[r]);
     C values[N];
     read_pack(a.from.row(r) + c, values);
 #pragma unroll
-    for (int k = 0; k < N; ++k) values[k] *= factor;
+    for (int k = 0; k < N; ++k) values[k] *= factor * share;
     put_pack(a.to.row(r) + c, values, a.into);
   }
 }
