@@ -175,24 +175,21 @@ __device__ inline void multiply(const Maps& maps,
                     warpgroup * kSide;
     const int column = tiles.column(t) * kTileColumns;
     const OwnRows own = OwnRows::of<kTurn>(arg, s, row, column);
-    int before = -1;
-    for (int b = 0; b < tiles.blocks; ++b, place.next()) {
-      tile_copy::wait(ring.full(place.stage), place.phase);
-      const unsigned left = ring.slot(place.stage) + static_cast<unsigned>(warpgroup) * kSquare;
-      const unsigned right = ring.slot(place.stage) + 2 * kSquare;
-      wgmma::begin();
+    const int last = multiply_blocks(
+        ring,
+        place,
+        warpgroup,
+        tiles.blocks,
+        [&](unsigned left, unsigned right, int b) {
 #pragma unroll
-      for (int k = 0; k < kSide / 16; ++k) {
-        wgmma::multiply<false>(d, wgmma::rows_step(left, k), wgmma::rows_step(right, k), b | k);
-      }
-      wgmma::commit();
-      wgmma::wait<1>();
-      if (before >= 0) ring.release(before);
-      before = place.stage;
-    }
+          for (int k = 0; k < kSide / 16; ++k) {
+            wgmma::multiply<false>(d, wgmma::rows_step(left, k), wgmma::rows_step(right, k), b | k);
+          }
+        },
+        [] {});
     wgmma::wait<0>();
     wgmma::arrived(d);
-    ring.release(before);
+    ring.release(last);
 
     const int columns_there = s.columns - column;
     if constexpr (kTurn == OddsTurn::largest) {

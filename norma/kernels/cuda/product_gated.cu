@@ -101,26 +101,25 @@ __device__ inline void multiply(const Shape& s, const Layout& at, int warpgroup)
   unsigned phase = 0;
   float d[kHalfColumns];
   for (int t = cluster_of_block(); t < tiles.total; t += clusters_of_grid(), phase ^= 1U) {
-    int before = -1;
-    for (int b = 0; b < tiles.blocks; ++b, place.next()) {
-      tile_copy::wait(ring.full(place.stage), place.phase);
-      const unsigned left = ring.slot(place.stage) + static_cast<unsigned>(warpgroup * kStripBytes);
-      const unsigned right = ring.slot(place.stage) + 2 * kStripBytes;
-      wgmma::begin();
+    const int last = multiply_blocks(
+        ring,
+        place,
+        warpgroup,
+        tiles.blocks,
+        [&](unsigned left, unsigned right, int b) {
 #pragma unroll
-      for (int k = 0; k < kDeep / 16; ++k) {
-        wgmma::multiply<false>(
-            d, wgmma::rows_step_of_strips(left, k), wgmma::rows_step_of_strips(right, k), b | k);
-      }
-      wgmma::commit();
-      wgmma::wait<1>();
-      if (before >= 0) ring.release(before);
-      before = place.stage;
-    }
+          for (int k = 0; k < kDeep / 16; ++k) {
+            wgmma::multiply<false>(d,
+                                   wgmma::rows_step_of_strips(left, k),
+                                   wgmma::rows_step_of_strips(right, k),
+                                   b | k);
+          }
+        },
+        [] {});
     tile_copy::wait(at.empty(warpgroup), phase ^ 1U);
     wgmma::wait<0>();
     wgmma::arrived(d);
-    ring.release(before);
+    ring.release(last);
 #pragma unroll
     for (int k = 0; k < 2 * kHalfColumns / 16; ++k) wgmma::store_rounded(to, k, d + 8 * k);
     tile_copy::arrive(at.full(warpgroup));

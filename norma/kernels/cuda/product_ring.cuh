@@ -62,6 +62,11 @@ struct Ring {
   unsigned barriers;
 
   __device__ unsigned slot(int i) const { return base + static_cast<unsigned>(i * kSlotBytes); }
+  /// Where the factors of a warpgroup begin in a slot of six parts, two of A and four of B.
+  __device__ unsigned left(int i, int warpgroup) const {
+    return slot(i) + static_cast<unsigned>(warpgroup * kSlotBytes / 6);
+  }
+  __device__ unsigned right(int i) const { return slot(i) + kSlotBytes / 3; }
   __device__ unsigned full(int i) const { return barriers + static_cast<unsigned>(8 * i); }
   __device__ unsigned empty(int i) const { return full(kSlots + i); }
   /// By one thread, before it publishes them.
@@ -94,6 +99,30 @@ struct Ring {
 /// Two squares of A and four of B, for 64 of the depth.
 inline constexpr int kSixSquares = 6 * kSquareBytes;
 using SquareSlots = Ring<4, kSixSquares>;
+
+/// What a warpgroup multiplies for a tile, block by block: `queue(left, right, block)` queues the
+/// products of one, and beside() is done while they are at work. The last ones may still be;
+/// returns the stage that is to be released after them.
+template <class Slots>
+__device__ inline int multiply_blocks(const Slots& ring,
+                                      Place<Slots::kStages>& place,
+                                      int warpgroup,
+                                      int blocks,
+                                      const auto& queue,
+                                      const auto& beside) {
+  int before = -1;
+  for (int b = 0; b < blocks; ++b, place.next()) {
+    tile_copy::wait(ring.full(place.stage), place.phase);
+    wgmma::begin();
+    queue(ring.left(place.stage, warpgroup), ring.right(place.stage), b);
+    wgmma::commit();
+    beside();
+    wgmma::wait<1>();
+    if (before >= 0) ring.release(before);
+    before = place.stage;
+  }
+  return before;
+}
 
 /// The tiles of a cluster, one after the other; columns first, so that the rows of A stay near.
 template <int kColumns, int kDeep>

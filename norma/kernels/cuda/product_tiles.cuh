@@ -97,25 +97,22 @@ __device__ inline void consume(const Maps& maps,
               .row = tiles.row(t) + warpgroup * kSide,
               .column = tiles.column(t)};
     Finish::begin(spot.own, spot.column, s, arg);
-    int before = -1;
-    for (int b = 0; b < tiles.blocks; ++b, place.next()) {
-      tile_copy::wait(ring.full(place.stage), place.phase);
-      const unsigned left = ring.slot(place.stage) + static_cast<unsigned>(warpgroup) * kSquare;
-      const unsigned right = ring.slot(place.stage) + 2 * kSquare;
-      wgmma::begin();
+    const int last = multiply_blocks(
+        ring,
+        place,
+        warpgroup,
+        tiles.blocks,
+        [&](unsigned left, unsigned right, int b) {
 #pragma unroll
-      for (int k = 0; k < kSide / 16; ++k) {
-        wgmma::multiply<true>(d, wgmma::rows_step(left, k), wgmma::turned_step(right, k), b | k);
-      }
-      wgmma::commit();
-      free_stored();
-      wgmma::wait<1>();
-      if (before >= 0) ring.release(before);
-      before = place.stage;
-    }
+          for (int k = 0; k < kSide / 16; ++k) {
+            wgmma::multiply<true>(
+                d, wgmma::rows_step(left, k), wgmma::turned_step(right, k), b | k);
+          }
+        },
+        free_stored);
     wgmma::wait<0>();
     wgmma::arrived(d);
-    ring.release(before);
+    ring.release(last);
     meet(warpgroup);  // what the leader waited for and what begin() wrote is true for all
 #pragma unroll
     for (int r = 0; r < Finish::kRounds; ++r, place.next()) {

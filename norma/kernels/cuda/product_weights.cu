@@ -108,25 +108,22 @@ __device__ inline void work(
   for (int i = 0; i < turns(deal); ++i) {
     const Turn turn = turn_of(deal, cluster_of_block(), i);
     if (turn.first == turn.end) continue;
-    int before = -1;
-    for (int b = turn.first; b < turn.end; ++b, place.next()) {
-      tile_copy::wait(ring.full(place.stage), place.phase);
-      const unsigned left = ring.slot(place.stage) + static_cast<unsigned>(warpgroup) * kSquare;
-      const unsigned right = ring.slot(place.stage) + 2 * kSquare;
-      wgmma::begin();
+    const int last = multiply_blocks(
+        ring,
+        place,
+        warpgroup,
+        turn.end - turn.first,
+        [&](unsigned left, unsigned right, int b) {
 #pragma unroll
-      for (int k = 0; k < kSide / 16; ++k) {
-        wgmma::multiply<true, true>(
-            d, wgmma::turned_step(left, k), wgmma::turned_step(right, k), (b - turn.first) | k);
-      }
-      wgmma::commit();
-      wgmma::wait<1>();
-      if (before >= 0) ring.release(before);
-      before = place.stage;
-    }
+          for (int k = 0; k < kSide / 16; ++k) {
+            wgmma::multiply<true, true>(
+                d, wgmma::turned_step(left, k), wgmma::turned_step(right, k), b | k);
+          }
+        },
+        [] {});
     wgmma::wait<0>();
     wgmma::arrived(d);
-    ring.release(before);
+    ring.release(last);
     constexpr int kAtOnce = 8;  // eights of columns
     const bool all = turn.first == 0 && turn.end == deal.blocks;
 #pragma unroll
