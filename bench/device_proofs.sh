@@ -205,7 +205,7 @@ sanitize_op() {
   local tool=$1 op=$2 shape=$3 out=$work/$1-$2-$3.txt summary ours
   if ! compute-sanitizer --tool "$tool" --print-limit 1000 "$norma" check "$op" --shape "$shape" --condition plain --device cuda \
     --dtype bf16 >"$out" 2>&1 || ! summary=$(grep -oE '(ERROR|RACECHECK) SUMMARY.*' "$out"); then
-    fails "$tool on $op $shape: $(tail -n 1 "$out")"
+    fails "$tool on $op $shape: $(grep -v '^=========' "$out" | tail -n 1); $(tail -n 1 "$out")"
     return
   fi
   # A report names the kernels that it is about, and frames of the host.

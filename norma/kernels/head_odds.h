@@ -36,6 +36,17 @@ struct HeadOdds {
 template <class T>
 bool run(Cuda, const HeadOdds<T>& a);
 
+/// Whether the kernel takes these: in packs of 16 bytes.
+inline bool odds_fit(Rows<const Bf16> x, const Bf16* weight, Index classes) {
+  constexpr std::uintptr_t kBytes = 16;
+  constexpr Index kNumbers = kBytes / sizeof(Bf16);
+  const auto packed = [](const Bf16* p) {
+    return reinterpret_cast<std::uintptr_t>(p) % kBytes == 0;
+  };
+  return x.cols % kNumbers == 0 && x.stride % kNumbers == 0 && classes % kNumbers == 0 &&
+         packed(x.data) && packed(weight);
+}
+
 /// What a block of two multiprocessors has of the odds at a time, rows and columns.
 inline constexpr Index kOddsTile = 256;
 constexpr Index odds_tiles(Index count) { return (count + kOddsTile - 1) / kOddsTile; }

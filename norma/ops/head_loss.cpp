@@ -68,16 +68,23 @@ struct RowProducts {
   }
 };
 
-/// The way of kernels/head_odds.h, where there is a kernel for it. That knows no scale per class,
-/// which is one of the rows of the weight: z = s_z·(W·x) = (s_z·W)·x.
+/// The way of kernels/head_odds.h, where it goes. Its kernel knows no scale per class, which is one
+/// of the rows of the weight: z = s_z·(W·x) = (s_z·W)·x.
 class OddsWay {
  public:
-  OddsWay(LossPass& pass, Var weight, Var scale, double mult, const Gradients& wanted, Index most)
+  OddsWay(LossPass& pass,
+          Var x,
+          Var weight,
+          Var scale,
+          double mult,
+          const Gradients& wanted,
+          Index most)
       : pass_(pass),
         weight_(weight),
         scale_(scale),
         mult_(mult),
-        goes_(wanted.any() && (wanted.weight || !wanted.scale) && pass.may_have_odds()),
+        goes_(wanted.any() && (wanted.weight || !wanted.scale) &&
+              pass.has_odds(x.value(), weight.value())),
         shared_x_(scratch(goes_, {most, weight.shape()[1]})),
         scaled_weight_(scratch(goes_ && scale, weight.shape())) {
     if (!goes_ || !scale_) return;
@@ -93,17 +100,11 @@ class OddsWay {
 
   bool goes() const { return goes_; }
 
-  /// Odds in the place of logits, and what their products for the gradients take. False where no
-  /// kernel does it; then nothing has happened, and it is so for all parts.
-  bool part(RowProducts& products, Index first, const Tensor& shares) {
-    if (!goes_) return false;
-    const Tensor& weight = scale_ ? scaled_weight_.tensor() : weight_.value();
-    const Tensor shared_x = shared_x_.tensor().row_range(0, products.x.shape.rows());
-    goes_ = pass_.odds(products.x, weight, first, products.logits, shared_x, shares);
-    if (!goes_) return false;
-    products.weight = weight;
-    products.right = shared_x;
-    return true;
+  /// Odds in the place of logits, and what their products for the gradients take.
+  void part(RowProducts& products, Index first, const Tensor& shares) const {
+    products.weight = scale_ ? scaled_weight_.tensor() : weight_.value();
+    products.right = shared_x_.tensor().row_range(0, products.x.shape.rows());
+    pass_.odds(products.x, products.weight, first, products.logits, products.right, shares);
   }
 
   /// After all parts: the gradient of what was multiplied becomes that of the weight.
@@ -162,7 +163,7 @@ CrossEntropyResult head_loss(Var x, Var weight, Var targets, Var scale, HeadLoss
     const Index most = rows_at_a_time(spec, logits, dtype);
     const Scratch memory = tape.scratch({most, logits.cols()}, dtype);
     const Scratch share = tape.scratch(saves.scale ? scale.shape() : Shape{1}, wide(dtype));
-    OddsWay odds(pass, weight, scale, spec.loss.scale_mult, saves, most);
+    const OddsWay odds(pass, x, weight, scale, spec.loss.scale_mult, saves, most);
     if (odds.goes()) saves.shares = tape.saved({logits.rows()}, wide(dtype));
     // A plan knows after two parts what all of them take.
     const Index end = planning() ? std::min(logits.rows(), 2 * most) : logits.rows();
@@ -170,7 +171,9 @@ CrossEntropyResult head_loss(Var x, Var weight, Var targets, Var scale, HeadLoss
       const Index count = std::min(most, end - first);
       const Tensor of_part = x.value().row_range(first, count);
       RowProducts products{of_part, weight.value(), memory.tensor().row_range(0, count), of_part};
-      if (!odds.part(products, first, saves.shares)) {
+      if (odds.goes()) {
+        odds.part(products, first, saves.shares);
+      } else {
         products.forward();
         const Tensor& u = products.logits;
         const Tensor dscale = !saves.scale || first == 0 ? saves.scale : share.tensor();
@@ -182,7 +185,6 @@ CrossEntropyResult head_loss(Var x, Var weight, Var targets, Var scale, HeadLoss
                         first == 0 ? Into::set : Into::add);
     }
     odds.finish(saves);
-    if (!odds.goes()) saves.shares = {};
     result = pass.finish();
   }
   const Var loss = result.loss;

@@ -161,12 +161,17 @@ void LossPass::rows(const Tensor& u, Index first, const Tensor& du, const Tensor
   });
 }
 
-bool LossPass::may_have_odds() const {
-  return dtype_ == DType::bf16 && targets_.dtype() == DType::i32 && !spec_.count_right &&
-         spec_.smoothing == 0 && spec_.softcap == 0 && spec_.precondition == 0;
+bool LossPass::has_odds(const Tensor& x, const Tensor& weight) const {
+  const bool may = x.device.kind == DeviceKind::cuda && dtype_ == DType::bf16 &&
+                   targets_.dtype() == DType::i32 && !spec_.count_right && spec_.smoothing == 0 &&
+                   spec_.softcap == 0 && spec_.precondition == 0;
+  return may &&
+         kernels::odds_fit(
+             norma::rows<const Bf16>(x), elements<const Bf16>(weight), weight.shape[0]) &&
+         (!device::available() || device::runs_hopper_kernels());
 }
 
-bool LossPass::odds(const Tensor& x,
+void LossPass::odds(const Tensor& x,
                     const Tensor& weight,
                     Index first,
                     const Tensor& odds,
@@ -174,10 +179,9 @@ bool LossPass::odds(const Tensor& x,
                     const Tensor& shares) {
   const Index scratch_size = kernels::head_odds_scratch(odds.shape.rows(), odds.shape.cols());
   const Scratch scratch = targets_.tape().scratch({scratch_size}, wide(dtype_));
-  bool done = false;
   dispatch(op_, x, [&](auto who, auto zero) {
     using T = decltype(zero);
-    done = kernels::run_fused(
+    const bool done = kernels::run_fused(
         who,
         kernels::HeadOdds<T>{.x = norma::rows<const T>(x),
                              .weight = elements<const T>(weight),
@@ -189,8 +193,8 @@ bool LossPass::odds(const Tensor& x,
                              .scratch = elements<Wide<T>>(scratch.tensor()),
                              .z_loss = spec_.z_loss,
                              .tokens = elements<double>(tokens_.tensor())});
+    if (!done) throw Error(say(op_, ": no kernel has the odds of ", x.shape.text(), "."));
   });
-  return done;
 }
 
 CrossEntropyResult LossPass::finish() {

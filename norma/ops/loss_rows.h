@@ -30,12 +30,12 @@ class LossPass {
   /// The losses of the rows from `first` on, whose logits are u; du may be u or absent, dscale is
   /// set, or absent.
   void rows(const Tensor& u, Index first, const Tensor& du, const Tensor& dscale);
-  /// Whether odds() may be asked for.
-  bool may_have_odds() const;
-  /// The losses of the rows from `first` on, whose logits would be x·weightᵀ, with what makes the
-  /// gradients (kernels/head_odds.h); a scale is in the weight already. False where no kernel does
-  /// it; then nothing has happened.
-  bool odds(const Tensor& x,
+  /// Whether the losses of rows whose logits would be x·weightᵀ come with odds; a plan without a
+  /// GPU is one for Hopper.
+  bool has_odds(const Tensor& x, const Tensor& weight) const;
+  /// The losses of such rows from `first` on, with what makes the gradients (kernels/head_odds.h);
+  /// a scale is in the weight already.
+  void odds(const Tensor& x,
             const Tensor& weight,
             Index first,
             const Tensor& odds,

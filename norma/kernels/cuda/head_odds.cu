@@ -295,8 +295,7 @@ bool run(Cuda, const HeadOdds<Bf16>& a) {
            {a.weight, a.odds.cols, a.x.cols, a.x.cols},
            {.rows = products::kTileColumns / 2})
       .add(plan.maps.out[0], a.odds);
-  if (!plan.good() || !packs(a.x, kPack<Bf16>) || !packs(a.shared_x, kPack<Bf16>) ||
-      !packs(a.weight, a.x.cols, kPack<Bf16>)) {
+  if (!plan.good() || !odds_fit(a.x, a.weight, a.odds.cols) || !packs(a.shared_x, kPack<Bf16>)) {
     return false;
   }
   const OddsNotes notes = OddsNotes::of(a.scratch, a.x.rows, a.odds.cols);
