@@ -16,12 +16,12 @@ import sys
 
 # Our kernels, by the file they lie in.
 FILES = {
-    "products": "product_gated product_gated_gradient product_activation product_weights",
+    "products": "head_odds product_gated product_gated_gradient product_activation product_weights",
     "attention": "attention attention_backward attention_mma attention_mma_backward attention_wgmma attention_wgmma_forward",
     "norms and residual": "add_norm batch_norm batch_norm_backward column_gain dyt geodesic_forward geodesic_backward "
                           "geodesic_backward_f32 l2_norm layer_norm residual rms_norm row_norm_gradient weight_norm",
     "activations": "activation bias dropout gated multiply softcap",
-    "loss": "cross_entropy loss_plain loss_scaled loss_sum scaled",
+    "loss": "cross_entropy head_rows loss_plain loss_scaled loss_sum row_scale scaled",
     "queries and keys": "head_factor qk_rope qk_rope_quick rope",
     "optimizer": "direction optimizer optimizer_step sphere_adam step_guard vectors",
     "other": "draw embedding patchify sort_ids tokens",
@@ -30,7 +30,7 @@ GROUP_OF_FILE = {file: group for group, files in FILES.items() for file in files
 # Libraries' kernels, PyTorch's and those of ours that lie in no file alone, by parts of their names.
 NAMES = (
     ("attention", "sdpa flash fmha 5wgmma cudnn"),
-    ("products", "nvjet gemm cutlass splitk cublas"),
+    ("products", "8products nvjet gemm cutlass splitk cublas"),
     ("optimizer", "multi_tensor adam sgd"),
     ("norms and residual", "geodesic alpha_total_kernel alpha_columns_kernel layer_norm rms_norm"),
     ("loss", "nll_loss softmax"),

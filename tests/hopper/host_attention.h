@@ -3,11 +3,11 @@
 
 #include <cmath>
 #include <ostream>
-#include <random>
 #include <vector>
 
 #include "norma/kernels/attention.h"
 #include "norma/kernels/cuda/tile_copy_instructions.cuh"
+#include "tests/hopper/host_rows.h"
 #include "tests/support/plain_attention.h"
 
 namespace norma::kernels {
@@ -21,46 +21,6 @@ inline std::ostream& operator<<(std::ostream& out, const HostAttentionCase& c) {
   return out << c.batch << "x" << c.tokens << "x" << c.heads << "x" << c.kv_heads << "x" << c.width
              << (c.causal ? " causal " : " full ") << c.factor;
 }
-
-/// Rows of bf16 with some columns behind those that anyone uses.
-class HostRows {
- public:
-  static constexpr Index kBehind = 8;
-  static constexpr float kThere = 7;  // what they and everything else hold before
-
-  HostRows(Index rows, Index cols)
-      : rows_(rows),
-        cols_(cols),
-        numbers_(static_cast<std::size_t>(rows * (cols + kBehind)), to_bf16(kThere)) {}
-
-  void draw(std::uint64_t seed) {
-    std::mt19937_64 random(seed);
-    std::normal_distribution<float> normal;
-    for (Bf16& one : numbers_) one = to_bf16(normal(random));
-  }
-  Index stride() const { return cols_ + kBehind; }
-  Bf16* data() { return numbers_.data(); }
-  double at(Index row, Index col) const {
-    return to_float(numbers_[static_cast<std::size_t>(row * stride() + col)]);
-  }
-  Rows<Bf16> part(Index column, Index width) {
-    return {numbers_.data() + column, rows_, width, stride()};
-  }
-  friend bool operator==(const HostRows&, const HostRows&) = default;
-  bool is_untouched_behind() const {
-    for (Index r = 0; r < rows_; ++r) {
-      for (Index c = cols_; c < stride(); ++c) {
-        if (at(r, c) != double{kThere}) return false;
-      }
-    }
-    return true;
-  }
-
- private:
-  Index rows_;
-  Index cols_;
-  std::vector<Bf16> numbers_;
-};
 
 /// q, k and v are columns of one matrix, as a layer has them.
 class HostAttention {

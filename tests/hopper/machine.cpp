@@ -12,10 +12,27 @@
 
 #include <ucontext.h>
 
-// What a kernel declares as its shared memory.
+// What kernels declare as their shared memory, each in its namespace.
+extern "C" {
+alignas(1024) unsigned char norma_shared_memory[norma::hopper::kSharedBytes];
+}
+#define NORMA_SHARED_MEMORY \
+  extern unsigned char memory[hopper::kSharedBytes] __attribute__((alias("norma_shared_memory")))
 namespace norma::kernels::wgmma {
-alignas(1024) unsigned char memory[hopper::kSharedBytes];
+NORMA_SHARED_MEMORY;
 }  // namespace norma::kernels::wgmma
+namespace norma::kernels::products {
+NORMA_SHARED_MEMORY;
+namespace odds {
+NORMA_SHARED_MEMORY;
+}  // namespace odds
+namespace gated {
+NORMA_SHARED_MEMORY;
+}  // namespace gated
+namespace weights {
+NORMA_SHARED_MEMORY;
+}  // namespace weights
+}  // namespace norma::kernels::products
 
 namespace norma::hopper {
 
@@ -52,20 +69,35 @@ struct Thread {
   std::vector<std::function<void()>> stores;
 };
 
+class Block;
+
+/// Blocks that reach each other; null where one has ended.
+struct Cluster {
+  std::vector<Block*> blocks;
+  Meeting meeting;
+};
+
 class Block {
  public:
-  Block(const Launch& launch, unsigned index, const std::function<void()>& kernel)
+  Block(const Launch& launch,
+        unsigned index,
+        std::shared_ptr<Cluster> cluster,
+        const std::function<void()>& kernel)
       : launch_(launch),
         index_(index),
+        cluster_(std::move(cluster)),
         kernel_(kernel),
         threads_(static_cast<std::size_t>(launch.threads)),
         words_(threads_.size() / kLanes),
         random_(launch.seed * 1000 + index),
-        shared_(kSharedBytes, 0xFF) {}  // NaN
+        shared_(kSharedBytes, 0xFF) {  // NaN
+    cluster_->blocks.push_back(this);
+  }
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
   ~Block() {
     if (resident() == this) resident() = nullptr;
+    cluster_->blocks[rank()] = nullptr;
   }
 
   void start();
@@ -76,6 +108,13 @@ class Block {
 
   const Launch& launch() const { return launch_; }
   unsigned index() const { return index_; }
+  unsigned rank() const { return index_ % launch_.cluster; }
+  Meeting& meeting_of_cluster() { return cluster_->meeting; }
+  Block& of_cluster(unsigned rank) {
+    Block* const there = cluster_->blocks.at(rank);
+    if (there == nullptr) throw std::runtime_error("that block of the cluster has ended");
+    return *there;
+  }
   int current() const { return current_; }
   Thread& thread() { return threads_[static_cast<std::size_t>(current_)]; }
   std::array<Words, kLanes>& words() { return words_[static_cast<std::size_t>(current_ / kLanes)]; }
@@ -97,6 +136,10 @@ class Block {
     barrier.missing = barrier.arrivals;
   }
   void do_copy(std::size_t i);
+  void do_copies() {
+    while (!copies_.empty()) do_copy(0);
+  }
+  bool& answer() { return answer_; }  // of meet_block_or()
   /// Others go ahead, a little or far: the first lane of a warp stays behind.
   void linger() {
     if (current_ % kLanes != 0) return;
@@ -122,12 +165,14 @@ class Block {
 
   Launch launch_;
   unsigned index_;
+  std::shared_ptr<Cluster> cluster_;
   const std::function<void()>& kernel_;
   std::vector<Thread> threads_;
   std::vector<std::array<Words, kLanes>> words_;
   std::map<int, Meeting> meetings_;
   std::map<unsigned, Barrier> barriers_;
   std::vector<Copy> copies_;
+  bool answer_ = false;
   std::mt19937_64 random_;
   std::vector<unsigned char> shared_;  // while another block's memory is where kernels look
   ucontext_t home_{};
@@ -213,6 +258,7 @@ bool Block::turn() {
   at_work() = this;
   move_in();
   const std::uint64_t before = progress_;
+  if (launch_.when == When::at_once) do_copies();  // that another block has sent
   round();
   bool goes_on = progress_ != before;
   if (failure_.empty() && !copies_.empty() && (!goes_on || random_() % 4 == 0)) {
@@ -251,9 +297,12 @@ void run_to_the_end(std::vector<std::unique_ptr<Block>>& blocks, std::uint64_t s
 
 void run(const Launch& launch, const std::function<void()>& kernel) {
   std::vector<std::unique_ptr<Block>> blocks;
+  std::shared_ptr<Cluster> cluster;
   for (unsigned i = 0; i < launch.blocks; ++i) {
-    blocks.push_back(std::make_unique<Block>(launch, i, kernel));
-    if (!launch.together) run_to_the_end(blocks, launch.seed);
+    if (i % launch.cluster == 0) cluster = std::make_shared<Cluster>();
+    blocks.push_back(std::make_unique<Block>(launch, i, cluster, kernel));
+    const bool whole = (i + 1) % launch.cluster == 0;
+    if (!launch.together && whole) run_to_the_end(blocks, launch.seed);
   }
   run_to_the_end(blocks, launch.seed);
 }
@@ -261,8 +310,9 @@ void run(const Launch& launch, const std::function<void()>& kernel) {
 int thread() { return at_work()->current(); }
 unsigned block() { return at_work()->index(); }
 unsigned blocks() { return at_work()->launch().blocks; }
+unsigned rank() { return at_work()->rank(); }
 
-unsigned char* shared_memory() { return kernels::wgmma::memory; }
+unsigned char* shared_memory() { return norma_shared_memory; }
 std::byte* shared(unsigned address, std::size_t bytes) {
   if (address < kSharedBase || address - kSharedBase + bytes > kSharedBytes) {
     throw std::runtime_error("shared memory ends before address " + std::to_string(address));
@@ -270,8 +320,8 @@ std::byte* shared(unsigned address, std::size_t bytes) {
   return reinterpret_cast<std::byte*>(shared_memory()) + (address - kSharedBase);
 }
 
-void meet(int number, int count) {
-  Meeting& meeting = at_work()->meeting(number);
+namespace {
+void meet_at(Meeting& meeting, int count) {
   const unsigned round = meeting.round;
   at_work()->progress();
   if (++meeting.come == count) {
@@ -281,7 +331,23 @@ void meet(int number, int count) {
   }
   while (meeting.round == round) at_work()->let_others_run();
 }
+}  // namespace
+
+void meet(int number, int count) { meet_at(at_work()->meeting(number), count); }
 void meet_block() { meet(-1, at_work()->launch().threads); }
+void meet_cluster() {
+  const Launch& launch = at_work()->launch();
+  meet_at(at_work()->meeting_of_cluster(), launch.threads * static_cast<int>(launch.cluster));
+}
+bool meet_block_or(bool mine) {
+  bool& any = at_work()->answer();
+  meet_block();
+  any = false;
+  meet_block();
+  if (mine) any = true;
+  meet_block();
+  return any;
+}
 
 const OfLanes& exchange(const Words& mine) {
   Block& block = *at_work();
@@ -295,13 +361,22 @@ const OfLanes& exchange(const Words& mine) {
 }
 
 void make_barrier(unsigned address, int arrivals) { at_work()->make_barrier(address, arrivals); }
-void arrive(unsigned address, unsigned expected_bytes) {
-  Barrier& barrier = at_work()->barrier(address);
+namespace {
+void arrive_in(Block& block, unsigned address, unsigned expected_bytes) {
+  Barrier& barrier = block.barrier(address);
   if (barrier.missing == 0)
     throw std::runtime_error("more threads arrive at a barrier than it counts");
   barrier.bytes += expected_bytes;
   --barrier.missing;
-  at_work()->look_at(barrier);
+  block.look_at(barrier);
+}
+}  // namespace
+void arrive(unsigned address, unsigned expected_bytes) {
+  arrive_in(*at_work(), address, expected_bytes);
+}
+void arrive_at(unsigned address, unsigned rank) {
+  at_work()->progress();
+  arrive_in(at_work()->of_cluster(rank), address, 0);
 }
 bool is_over(unsigned address, unsigned phase) {
   const auto over = [&] { return at_work()->barrier(address).phase != phase; };
@@ -319,7 +394,11 @@ bool looked(bool there) {
 void copy(const std::function<void()>& work, unsigned barrier, unsigned bytes) {
   Block& block = *at_work();
   block.queue({work, barrier, bytes});
-  if (block.launch().when == When::at_once) block.do_copy(0);
+  if (block.launch().when == When::at_once) block.do_copies();
+}
+void copy_to_both(const std::function<void()>& work, unsigned barrier, unsigned bytes) {
+  at_work()->of_cluster(1 - rank()).queue({work, barrier, bytes});
+  copy(work, barrier, bytes);
 }
 
 void store(const std::function<void()>& work) {
@@ -327,8 +406,10 @@ void store(const std::function<void()>& work) {
   at_work()->thread().stores.push_back(work);
 }
 void read_stores() {
-  for (const std::function<void()>& work : at_work()->thread().stores) work();
-  at_work()->thread().stores.clear();
+  std::vector<std::function<void()>>& stores = at_work()->thread().stores;
+  if (!stores.empty()) at_work()->linger();
+  for (const std::function<void()>& work : stores) work();
+  stores.clear();
 }
 
 void product(const std::function<void()>& work) {

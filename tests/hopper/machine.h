@@ -25,6 +25,7 @@ struct Launch {
   When when = When::at_once;
   std::uint64_t seed = 1;
   bool together = false;  // blocks may wait for each other; else one comes after the other
+  unsigned cluster = 1;   // neighbours that reach each other's memory and barriers; 1 or 2
 };
 /// Runs the kernel for all blocks. Throws std::runtime_error with what happened where
 /// threads wait for each other for ever, or where something is asked for and never waited for.
@@ -35,6 +36,7 @@ void run(const Launch& launch, const std::function<void()>& kernel);
 int thread();
 unsigned block();
 unsigned blocks();
+unsigned rank();  // of the block in its cluster
 
 /// A block's shared memory: addresses begin at kSharedBase, as they do not begin at 0 on a card.
 inline constexpr unsigned kSharedBase = 1024;
@@ -45,6 +47,9 @@ std::byte* shared(unsigned address, std::size_t bytes);  // throws where there i
 /// Waits until `count` threads have come to the barrier of this number.
 void meet(int number, int count);
 void meet_block();
+void meet_cluster();
+/// Meets the block, and says whether any thread said so.
+bool meet_block_or(bool mine);
 /// Every lane of the warp gives four words and sees those of all lanes.
 struct Words {
   unsigned at[4];
@@ -56,9 +61,13 @@ void make_barrier(unsigned address, int arrivals);
 /// Arrives, after copies of so many bytes were announced.
 void arrive(unsigned address, unsigned expected_bytes = 0);
 bool is_over(unsigned address, unsigned phase);  // lets others run where it is not
+/// Arrives at a barrier of a block of the cluster, which must not have ended.
+void arrive_at(unsigned address, unsigned rank);
 
 /// The copy engine does it, and tells the barrier of the bytes.
 void copy(const std::function<void()>& work, unsigned barrier, unsigned bytes);
+/// The same at these places of both blocks of a cluster.
+void copy_to_both(const std::function<void()>& work, unsigned barrier, unsigned bytes);
 /// A store of this thread out of shared memory; read_stores() says that it must have been read.
 void store(const std::function<void()>& work);
 void read_stores();

@@ -1,7 +1,7 @@
 // What the kernels of HeadOdds tell each other.
 #pragma once
 
-#include "norma/kernels/cuda/loss_quick.cuh"
+#include "norma/kernels/cuda/logit_bits.cuh"
 #include "norma/kernels/head_odds.h"
 
 namespace norma::kernels {
@@ -32,7 +32,8 @@ __device__ inline float number_of(int ordered) {
   return __int_as_float(ordered < 0 ? ordered ^ 0x7FFFFFFF : ordered);
 }
 
-/// c of a row whose logits are compared with `z` bits. An ignored row has odds of 0.
+/// c of a row whose logits are compared with `z` bits. An ignored row has odds of 0, or
+/// of 2^-126 where they are worked out; its share is 0.
 __device__ inline float reference_of(int target, Index classes, float z) {
   if (target == -1) return INFINITY;
   return target < 0 || target >= classes ? NAN : z;

@@ -1,5 +1,6 @@
 #include "norma/kernels/cuda/head_odds.cuh"
 #include "norma/kernels/cuda/head_rows.h"
+#include "norma/kernels/cuda/loss_quick.cuh"
 
 namespace norma::kernels {
 

@@ -11,7 +11,9 @@
 
 namespace norma::kernels::products {
 
+using tile_copy::meet_cluster;
 using tile_copy::Place;
+using tile_copy::rank_in_cluster;
 using wgmma::kSide;
 using wgmma::kSquareBytes;
 using wgmma::kWarpgroup;
@@ -39,14 +41,6 @@ struct Shape {
   int depth;
 };
 
-__device__ inline void meet_cluster() {
-  asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;\n" ::: "memory");
-}
-__device__ inline unsigned rank_in_cluster() {
-  unsigned rank = 0;
-  asm("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
-  return rank;
-}
 __device__ inline int cluster_of_block() { return static_cast<int>(blockIdx.x) / 2; }
 __device__ inline int clusters_of_grid() { return static_cast<int>(gridDim.x) / 2; }
 

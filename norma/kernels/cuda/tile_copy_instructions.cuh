@@ -104,6 +104,16 @@ __device__ inline void copy_span(unsigned to, const void* from, unsigned bytes, 
       "r"(barrier)
       : "memory");
 }
+/// Which block of its cluster this is.
+__device__ inline unsigned rank_in_cluster() {
+  unsigned rank = 0;
+  asm("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
+  return rank;
+}
+/// Of all threads of a cluster.
+__device__ inline void meet_cluster() {
+  asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;\n" ::: "memory");
+}
 /// copy_box into this place of both blocks of a cluster; each block's barrier is told.
 __device__ inline void copy_box_to_both(
     unsigned to, const CUtensorMap* from, int column, int row, int index, unsigned barrier) {

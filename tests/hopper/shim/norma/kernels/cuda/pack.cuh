@@ -20,6 +20,7 @@
 #define __grid_constant__
 #define __align__(bytes)
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 #define __CUDA_ARCH_FEAT_SM90_ALL 1
 
 namespace norma::device {
@@ -37,6 +38,8 @@ struct float2 {
 struct float4 {
   float x, y, z, w;
 };
+inline float2 make_float2(float x, float y) { return {x, y}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline float4 __ldcg(const float4* from) { return *from; }
 inline int __popc(unsigned bits) { return std::popcount(bits); }
 
@@ -61,6 +64,7 @@ inline constexpr Coordinate<AskBlock> blockIdx{};
 inline constexpr Coordinate<AskBlocks> gridDim{};
 
 inline void __syncthreads() { hopper::meet_block(); }
+inline int __syncthreads_or(int mine) { return hopper::meet_block_or(mine != 0) ? 1 : 0; }
 inline void __syncwarp() { hopper::exchange({}); }
 
 /// What a lane of the warp has.
@@ -81,12 +85,17 @@ template <class T>
 T __shfl_sync(unsigned, T mine, int lane) {
   return of_lane<T>(exchange_one(mine), static_cast<unsigned>(lane));
 }
+template <class T>
+T __shfl_xor_sync(unsigned, T mine, int other) {
+  const auto lane = static_cast<unsigned>(hopper::thread() % 32 ^ other);
+  return of_lane<T>(exchange_one(mine), lane);
+}
 inline bool __all_sync(unsigned, bool mine) {
   const hopper::OfLanes& all = exchange_one(mine ? 1U : 0U);
   return std::all_of(
       std::begin(all), std::end(all), [](const hopper::Words& lane) { return lane.at[0] != 0; });
 }
-
+inline bool __any_sync(unsigned all, bool mine) { return !__all_sync(all, !mine); }
 inline unsigned __ballot_sync(unsigned, bool mine) {
   const hopper::OfLanes& all = exchange_one(mine ? 1U : 0U);
   unsigned bits = 0;
@@ -118,6 +127,18 @@ inline float __uint_as_float(unsigned bits) {
   std::memcpy(&value, &bits, sizeof value);
   return value;
 }
+inline float __int_as_float(int bits) { return std::bit_cast<float>(bits); }
+inline int __float_as_int(float value) { return std::bit_cast<int>(value); }
+inline float __saturatef(float x) { return x > 0 ? min(x, 1.0F) : 0.0F; }  // NaN: 0
+inline float __fmul_rn(float x, float y) {
+  const volatile float rounded = x * y;  // no part of a fused one
+  return rounded;
+}
+inline int atomicMax(int* there, int value) {
+  const int before = *there;
+  *there = max(before, value);
+  return before;
+}
 inline float low_of(unsigned both) { return __uint_as_float(both << 16); }
 inline float high_of(unsigned both) { return __uint_as_float(both & 0xFFFF0000U); }
 inline unsigned rounded_pair(float low, float high) {
@@ -147,6 +168,10 @@ Pack<Bf16, kCount> load_pack(const Bf16* from) {
 template <int kCount>
 void store_pack(Bf16* to, const Pack<Bf16, kCount>& pack) {
   std::copy_n(pack.at, kCount, to);
+}
+template <int kCount>
+void unpack(const Pack<Bf16, kCount>& pack, float (&to)[kCount]) {
+  std::transform(pack.at, pack.at + kCount, to, [](Bf16 one) { return to_float(one); });
 }
 template <int kCount>
 void write_pack(Bf16* to, const float (&values)[kCount]) {

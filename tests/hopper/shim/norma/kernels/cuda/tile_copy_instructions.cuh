@@ -7,7 +7,8 @@
 
 #include "norma/kernels/cuda/pack.cuh"
 
-/// Heads of matrices that follow each other, as describe_heads() has them.
+/// Heads of matrices that follow each other, as describe_heads() has them; a matrix, as describe()
+/// has it, is one head of one.
 struct CUtensorMap {
   norma::Bf16* data = nullptr;
   norma::Index width = 0;
@@ -15,6 +16,8 @@ struct CUtensorMap {
   norma::Index rows = 0;
   norma::Index count = 0;
   norma::Index stride = 0;
+  int box_rows = 64;
+  int box_columns = 64;  // or 32
 
   /// The element, or null beyond the array.
   norma::Bf16* at(int column, int head, int row, int index) const {
@@ -35,27 +38,49 @@ inline void make_barrier(unsigned barrier, int arrivals) {
   hopper::make_barrier(barrier, arrivals);
 }
 inline void publish_barriers() {}
+inline unsigned rank_in_cluster() { return hopper::rank(); }
+inline void meet_cluster() { hopper::meet_cluster(); }
 inline void arrive(unsigned barrier) { hopper::arrive(barrier); }
+template <int kTimes = 1>
+void arrive_at(unsigned barrier, unsigned block) {
+  for (int i = 0; i < kTimes; ++i) hopper::arrive_at(barrier, block);
+}
 inline void arrive_expecting(unsigned barrier, unsigned bytes) { hopper::arrive(barrier, bytes); }
 template <bool kCluster = false>
 bool is_over(unsigned barrier, unsigned phase) {
   return hopper::is_over(barrier, phase);
 }
 
-/// Where element (row, column) of a square of 64 by 64 lies, whose chunks of 16 bytes are shuffled
-/// by their address.
-inline std::byte* of_square(unsigned square, int row, int column) {
-  if (square % 1024 != 0) throw std::runtime_error("a square does not begin at a multiple of 1024");
-  const int chunk = (column / 8) ^ (row % 8);
-  return hopper::shared(square + static_cast<unsigned>(row * 128 + chunk * 16 + column % 8 * 2), 2);
+/// Where element (row, column) of a box lies: of squares of 64 by 64 or strips of 64 by 32 below
+/// each other, whose chunks of 16 bytes are shuffled by their address.
+inline std::byte* of_box(const CUtensorMap* map, unsigned box, int row, int column) {
+  const bool strip = map->box_columns == 32;
+  if (box % (strip ? 512 : 1024) != 0)
+    throw std::runtime_error("a box does not begin where it must");
+  const int chunk = (column / 8) ^ (strip ? row / 2 % 4 : row % 8);
+  const int at = row * map->box_columns * 2 + chunk * 16 + column % 8 * 2;
+  return hopper::shared(box + static_cast<unsigned>(at), 2);
 }
 template <class Move>
-void each_of_square(const Move& move) {
-  for (int row = 0; row < 64; ++row) {
-    for (int column = 0; column < 64; ++column) move(row, column);
+void each_of_box(const CUtensorMap* map, const Move& move) {
+  for (int row = 0; row < map->box_rows; ++row) {
+    for (int column = 0; column < map->box_columns; ++column) move(row, column);
   }
 }
+inline unsigned bytes_of_box(const CUtensorMap* map) {
+  return static_cast<unsigned>(map->box_rows * map->box_columns) * sizeof(Bf16);
+}
 
+inline auto bring_box(
+    unsigned to, const CUtensorMap* from, int column, int head, int row, int index) {
+  return [=] {
+    each_of_box(from, [&](int r, int c) {
+      const Bf16* there = from->at(column + c, head, row + r, index);
+      const Bf16 value = there == nullptr ? Bf16{} : *there;
+      std::memcpy(of_box(from, to, r, c), &value, sizeof value);
+    });
+  };
+}
 inline void copy_head(unsigned to,
                       const CUtensorMap* from,
                       int column,
@@ -63,23 +88,27 @@ inline void copy_head(unsigned to,
                       int row,
                       int index,
                       unsigned barrier) {
-  const auto work = [=] {
-    each_of_square([&](int r, int c) {
-      const Bf16* there = from->at(column + c, head, row + r, index);
-      const Bf16 value = there == nullptr ? Bf16{} : *there;
-      std::memcpy(of_square(to, r, c), &value, sizeof value);
-    });
-  };
-  hopper::copy(work, barrier, 64 * 64 * sizeof(Bf16));
+  hopper::copy(bring_box(to, from, column, head, row, index), barrier, bytes_of_box(from));
+}
+inline void copy_box(
+    unsigned to, const CUtensorMap* from, int column, int row, int index, unsigned barrier) {
+  copy_head(to, from, column, 0, row, index, barrier);
+}
+inline void copy_box_to_both(
+    unsigned to, const CUtensorMap* from, int column, int row, int index, unsigned barrier) {
+  hopper::copy_to_both(bring_box(to, from, column, 0, row, index), barrier, bytes_of_box(from));
 }
 inline void store_head(
     const CUtensorMap* to, int column, int head, int row, int index, unsigned from) {
   hopper::store([=] {
-    each_of_square([&](int r, int c) {
+    each_of_box(to, [&](int r, int c) {
       Bf16* there = to->at(column + c, head, row + r, index);
-      if (there != nullptr) std::memcpy(there, of_square(from, r, c), sizeof *there);
+      if (there != nullptr) std::memcpy(there, of_box(to, from, r, c), sizeof *there);
     });
   });
+}
+inline void store_box(const CUtensorMap* to, int column, int row, int index, unsigned from) {
+  store_head(to, column, 0, row, index, from);
 }
 template <int kBytes, class Put>
 void each_of_span(float* to, unsigned from, const Put& put) {

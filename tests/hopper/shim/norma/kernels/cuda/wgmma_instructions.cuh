@@ -25,22 +25,24 @@ void used(unsigned (&)[kCount][4]) {}
 /// What a descriptor says of an operand in shared memory; see wgmma.cuh.
 struct Operand {
   unsigned address, leading, stride;
+  unsigned line;  // bytes that are shuffled among each other
   explicit Operand(std::uint64_t descriptor)
       : address(static_cast<unsigned>(descriptor & 0x3FFF) * 16),
         leading(static_cast<unsigned>(descriptor >> 16 & 0x3FFF) * 16),
-        stride(static_cast<unsigned>(descriptor >> 32 & 0x3FFF) * 16) {
-    if (descriptor >> 62 != 1)
-      throw std::runtime_error("only a swizzle of 128 bytes is known here");
+        stride(static_cast<unsigned>(descriptor >> 32 & 0x3FFF) * 16),
+        line(descriptor >> 62 == 2 ? 64 : 128) {
+    if (descriptor >> 62 == 3 || descriptor >> 62 == 0)
+      throw std::runtime_error("only swizzles of 128 and of 64 bytes are known here");
   }
   /// Of a row, or turned of a column, at a depth of up to 16.
   float at(int place, int depth, bool turned) const {
-    const int across = turned ? depth : place;  // which line of 128 bytes
+    const int across = turned ? depth : place;  // which line
     const int along = turned ? place : depth;   // where in it
     unsigned at = address + static_cast<unsigned>(across / 8) * stride +
-                  static_cast<unsigned>(across % 8) * 128 +
+                  static_cast<unsigned>(across % 8) * line +
                   static_cast<unsigned>(along / 64) * leading +
                   static_cast<unsigned>(along % 64) * 2;
-    at ^= (at >> 7 & 7U) << 4;
+    at ^= (at >> 7 & (line / 16 - 1)) << 4;
     Bf16 value;
     std::memcpy(&value, hopper::shared(at, sizeof value), sizeof value);
     return to_float(value);
@@ -95,6 +97,10 @@ void multiply_add(float (&d)[kCount], const Left& a, std::uint64_t b) {
 template <bool kTurned, int kCount, class Left>
 void multiply(float (&d)[kCount], const Left& a, std::uint64_t b, int add) {
   queue<kTurned>(d, a, b, add != 0);
+}
+template <bool kTurned, bool kLeftTurned, int kCount>
+void multiply(float (&d)[kCount], std::uint64_t a, std::uint64_t b, int add) {
+  queue<kTurned, kLeftTurned>(d, a, b, add != 0);
 }
 inline void multiply_turned(float (&d)[32], std::uint64_t a, std::uint64_t b) {
   queue<true, true>(d, a, b, false);
