@@ -12,9 +12,17 @@ namespace norma::kernels {
 /// A random word of 32 bits keeps its element when it is at least `threshold`.
 struct DropRule {
   RandomKey key;
+  const std::int32_t* step;  // (1), read when words are drawn; null: 0
   std::uint32_t threshold;
   double scale;  // of what is kept
   Index first;   // number of the first row (dropout) or sample (drop_path) among those drawn for
+
+  /// Steps lie above the streams of who draws within one.
+  static constexpr int kStepBit = 20;
+  constexpr RandomKey key_of_step() const {
+    if (step == nullptr) return key;
+    return {key.seed, key.stream + (static_cast<std::uint64_t>(*step) << kStepBit)};
+  }
 };
 
 // Which word belongs to an element. Columns go in groups of 64 that draw from 16 blocks of four

@@ -101,7 +101,8 @@ Var Block::finish(Tape& tape, Var branch, const Ending& ending, const Pass& pass
     const std::uint64_t place =
         (static_cast<std::uint64_t>(layer_) * 2 + ending.number) * 2 + which;
     return DropSpec{.rate = rate,
-                    .key = {pass.seed, (pass.step << 20) + place + 1},
+                    .key = {pass.seed, place + 1},
+                    .step = pass.step,
                     .training = pass.training,
                     .first_sample = pass.first_sequence};
   };

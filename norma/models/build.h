@@ -36,9 +36,9 @@ struct Build {
 /// Running: one pass over the model.
 struct Pass {
   bool training = true;
-  bool recompute = false;  // blocks run again in backward instead of being kept
-  std::uint64_t seed = 0;  // with step: who draws for dropout
-  std::uint64_t step = 0;
+  bool recompute = false;               // blocks run again in backward instead of being kept
+  std::uint64_t seed = 0;               // with step: who draws for dropout
+  Tensor step{};                        // (1) i32 where the model runs, its number; absent: 0
   Index offset = 0;                     // position of the first token; a cache knows it itself
   Index first_sequence = 0;             // number of the first sequence in the batch of the step
   std::vector<Var>* streams = nullptr;  // takes the residual stream after each block, if given

@@ -146,7 +146,8 @@ Var Gpt::hidden(
   if (spec_.dropout > 0) {
     x = dropout(x,
                 {.rate = spec_.dropout,
-                 .key = {pass.seed, pass.step << 20},
+                 .key = {.seed = pass.seed},
+                 .step = pass.step,
                  .training = pass.training,
                  .first_sample = pass.first_sequence});
   }

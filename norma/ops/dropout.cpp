@@ -7,15 +7,21 @@ namespace norma {
 
 namespace {
 
-void require_rate(std::string_view op, double rate) {
-  if (!(rate >= 0 && rate < 1)) {
-    throw RequestError(say(op, ": rate must lie in [0, 1), got ", rate, "."));
+void require_drop(std::string_view op, const DropSpec& spec) {
+  if (!(spec.rate >= 0 && spec.rate < 1)) {
+    throw RequestError(say(op, ": rate must lie in [0, 1), got ", spec.rate, "."));
+  }
+  if (!spec.step) return;
+  if (spec.step.shape != Shape{1}) throw ShapeError(op, "step", "(1)", spec.step.shape.text());
+  if (spec.step.dtype != DType::i32) {
+    throw RequestError(say(op, ": step must be i32, got ", name_of(spec.step.dtype), "."));
   }
 }
 
 kernels::DropRule rule_of(const DropSpec& spec, Index rows_per_sample) {
   constexpr double kWords = 4294967296.0;
   return {.key = spec.key,
+          .step = elements<const std::int32_t>(spec.step),
           .threshold = static_cast<std::uint32_t>(spec.rate * kWords),
           .scale = 1 / (1 - spec.rate),
           .first = spec.first_sample * rows_per_sample};
@@ -50,7 +56,7 @@ void drop_samples(const Tensor& from, const Tensor& to, Into into, const DropSpe
 Var dropout(Var x, DropSpec spec) {
   constexpr std::string_view kOp = "dropout";
   require_float(kOp, "x", x);
-  require_rate(kOp, spec.rate);
+  require_drop(kOp, spec);
   if (spec.rate == 0 || !spec.training) return x;
 
   Tape& tape = x.tape();
@@ -67,7 +73,7 @@ Var dropout(Var x, DropSpec spec) {
 Var drop_path(Var x, DropSpec spec) {
   constexpr std::string_view kOp = "drop_path";
   require_float(kOp, "x", x);
-  require_rate(kOp, spec.rate);
+  require_drop(kOp, spec);
   if (x.shape().rank() < 2) throw ShapeError(kOp, "x", "(B, ...)", x.shape().text());
   if (spec.rate == 0 || !spec.training) return x;
 

@@ -1,5 +1,5 @@
-// The ids of a batch where the model reads them. The host writes them; for a GPU they are copied
-// over whole.
+// The ids of a batch where the model reads them, with the number of the step. The host writes them;
+// for a GPU they are copied over whole.
 #pragma once
 
 #include "norma/tensor/buffer.h"
@@ -12,47 +12,47 @@ class BatchMemory {
  public:
   BatchMemory() = default;
   BatchMemory(Index rows, Index context, Device device)
-      : host_ids_({rows, context}, DType::i32), host_targets_({rows * context}, DType::i32) {
-    if (device.kind == DeviceKind::cpu) return;
-    ids_ = OwnedTensor({rows, context}, DType::i32, device);
-    targets_ = OwnedTensor({rows * context}, DType::i32, device);
+      : rows_(rows), context_(context), host_({2 * rows * context + 1}, DType::i32) {
+    if (device.kind != DeviceKind::cpu)
+      there_ = OwnedTensor(host_.tensor.shape, DType::i32, device);
   }
 
-  Index rows() const { return host_ids_.tensor.shape.rows(); }
-  Index context() const { return host_ids_.tensor.shape.cols(); }
-  const Tensor& ids() const { return there(ids_, host_ids_); }              // (rows, context)
-  const Tensor& targets() const { return there(targets_, host_targets_); }  // (rows·context)
-  /// Sequences [first, first + count).
-  Tensor ids(Index first, Index count) const {
-    return part(ids(), first * context(), {count, context()});
-  }
-  Tensor targets(Index first, Index count) const {
-    return part(targets(), first * context(), {count * context()});
-  }
-  std::size_t bytes() const { return ids().bytes() + targets().bytes(); }
+  Index rows() const { return rows_; }
+  Index context() const { return context_; }
+  Tensor ids() const { return ids(0, rows_); }          // (rows, context)
+  Tensor targets() const { return targets(0, rows_); }  // (rows·context)
+  Tensor step() const { return step_in(whole()); }      // (1)
+  /// Of sequences [first, first + count).
+  Tensor ids(Index first, Index count) const { return ids_in(whole(), first, count); }
+  Tensor targets(Index first, Index count) const { return targets_in(whole(), first, count); }
+  std::size_t bytes() const { return whole().bytes(); }
 
   /// write(ids, targets) fills memory of the host; what it wrote is then where the model reads.
   template <class Write>
-  void fill(Write&& write) {
-    write(host_ids_.tensor, host_targets_.tensor);
-    if (!ids_.tensor || planning()) return;
-    copy(host_ids_.tensor, ids_.tensor);
-    copy(host_targets_.tensor, targets_.tensor);
+  void fill(Write&& write, Index step = 0) {
+    const Tensor& host = host_.tensor;
+    write(ids_in(host, 0, rows_), targets_in(host, 0, rows_));
+    set_value(step_in(host), 0, 0, static_cast<double>(step));
+    if (there_.tensor && !planning()) copy(host, there_.tensor);
   }
 
  private:
-  static const Tensor& there(const OwnedTensor& on_device, const OwnedTensor& on_host) {
-    return on_device.tensor ? on_device.tensor : on_host.tensor;
-  }
+  const Tensor& whole() const { return there_.tensor ? there_.tensor : host_.tensor; }
   static Tensor part(const Tensor& of, Index first, Shape shape) {
-    auto* data = of.as<std::int32_t>() + first;
-    return Tensor(data, shape, DType::i32, of.device);
+    return Tensor(of.as<std::int32_t>() + first, shape, DType::i32, of.device);
   }
+  Tensor ids_in(const Tensor& of, Index first, Index count) const {
+    return part(of, first * context_, {count, context_});
+  }
+  Tensor targets_in(const Tensor& of, Index first, Index count) const {
+    return part(of, (rows_ + first) * context_, {count * context_});
+  }
+  Tensor step_in(const Tensor& of) const { return part(of, 2 * rows_ * context_, {1}); }
 
-  OwnedTensor host_ids_;
-  OwnedTensor host_targets_;
-  OwnedTensor ids_;  // empty where the model runs on the host
-  OwnedTensor targets_;
+  Index rows_ = 0;
+  Index context_ = 0;
+  OwnedTensor host_;
+  OwnedTensor there_;  // empty where the model runs on the host
 };
 
 }  // namespace norma

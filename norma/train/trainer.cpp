@@ -115,7 +115,7 @@ Pass Trainer::pass(Index first_sequence) const {
   return {.training = true,
           .recompute = recipe_.train.recompute == Recompute::blocks,
           .seed = static_cast<std::uint64_t>(recipe_.train.seed),
-          .step = static_cast<std::uint64_t>(begun_),
+          .step = batch_.step(),
           .first_sequence = first_sequence};
 }
 
@@ -124,7 +124,8 @@ void Trainer::fill_batch() {
   const auto first =
       static_cast<std::uint64_t>(begun_) * static_cast<std::uint64_t>(recipe_.train.batch);
   batch_.fill(
-      [&](const Tensor& ids, const Tensor& targets) { windows_->fill(first, ids, targets); });
+      [&](const Tensor& ids, const Tensor& targets) { windows_->fill(first, ids, targets); },
+      begun_);
 }
 
 void Trainer::accumulate() {
@@ -144,10 +145,7 @@ void Trainer::accumulate() {
   params_.finish_accumulation();
 }
 
-bool Trainer::replays() const {
-  // Masks are drawn from the number of the step, which a graph would keep.
-  return on_gpu() && warm_ && recipe_.model.dropout == 0 && recipe_.model.drop_path == 0;
-}
+bool Trainer::replays() const { return on_gpu() && warm_; }
 
 template <class Work>
 void Trainer::queue(device::Graph& graph, Work&& work, const std::int32_t* unless) {

@@ -72,9 +72,32 @@ TEST(Dropout, OtherKeysOtherMasks) {
   EXPECT_FALSE(test::same_bits(a.value(), seed.value()));
 }
 
+// What a graph that is replayed depends on: the number is looked at when the mask is drawn.
+TEST(Dropout, EveryStepHasAMaskOfItsOwn) {
+  const OwnedTensor x = ones({8, 6, 64});
+  const OwnedTensor step({1}, DType::i32);
+  for (const auto op : {dropout, drop_path}) {
+    Tape tape;
+    const Var v = tape.constant(x.tensor);
+    const auto mask_of = [&](std::uint64_t stream, const Tensor& number) {
+      return op(v, {.rate = 0.5, .key = {1, stream}, .step = number}).value();
+    };
+    const Tensor none = mask_of(2, {});
+    EXPECT_TRUE(test::same_bits(mask_of(2, step.tensor), none));
+    set_value(step.tensor, 0, 0, 3);
+    const Tensor third = mask_of(2, step.tensor);
+    EXPECT_FALSE(test::same_bits(third, none));
+    EXPECT_TRUE(test::same_bits(third, mask_of(2 + (3 << 20), {})));
+    set_value(step.tensor, 0, 0, 0);
+  }
+}
+
 TEST(Dropout, FastAndReferenceDrawTheSameMask) {
   const OwnedTensor x = ones({7, 300});
-  const DropSpec spec = {.rate = 0.3, .key = {0x123456789abcdefULL, 0xfedcba987654321ULL}};
+  const OwnedTensor step({1}, DType::i32);
+  set_value(step.tensor, 0, 0, 1e9);
+  const DropSpec spec = {
+      .rate = 0.3, .key = {0x123456789abcdefULL, 0xfedcba987654321ULL}, .step = step.tensor};
   Tape tape;
   const Var fast = dropout(tape.constant(x.tensor), spec);
   use_reference_kernels(true);
@@ -124,6 +147,8 @@ TEST(Dropout, BadInput) {
   EXPECT_TRUE(throws<RequestError>([&] { dropout(v, {.rate = 1}); }, {"dropout", "[0, 1)", "1"}));
   EXPECT_TRUE(throws<RequestError>([&] { dropout(v, {.rate = -0.5}); }, {"dropout", "-0.5"}));
   EXPECT_TRUE(throws<RequestError>([&] { drop_path(v, {.rate = std::nan("")}); }, {"drop_path"}));
+  EXPECT_TRUE(throws<ShapeError>([&] { dropout(v, {.rate = 0.5, .step = flat.tensor}); },
+                                 {"dropout", "step", "(1)", "(3)"}));
   EXPECT_TRUE(throws<RequestError>([&] { drop_path(tape.constant(flat.tensor), {.rate = 0.5}); },
                                    {"drop_path", "(B, ...)", "(3)"}));
 }

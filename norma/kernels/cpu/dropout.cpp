@@ -44,10 +44,11 @@ void run(Cpu, const Dropout<float>& a) {
   const Index cols = a.from.cols;
   const auto scale = static_cast<float>(a.rule.scale);
   const std::uint32_t threshold = a.rule.threshold;
+  const RandomKey key = a.rule.key_of_step();
   for_each_row(a.from.rows, cols, [&](Index r) {
     std::uint32_t words[kDropGroup];
     for (Index at = 0; at < cols; at += kDropGroup) {
-      group_words(a.rule.key, drop_group_position(a.rule.first + r, cols, at), words);
+      group_words(key, drop_group_position(a.rule.first + r, cols, at), words);
       const float* __restrict from = a.from.row(r) + at;
       float* __restrict to = a.to.row(r) + at;
       const Index n = std::min(kDropGroup, cols - at);
@@ -63,9 +64,10 @@ void run(Cpu, const Dropout<float>& a) {
 void run(Cpu, const DropPath<float>& a) {
   const Index cols = a.from.cols;
   const auto scale = static_cast<float>(a.rule.scale);
+  const RandomKey key = a.rule.key_of_step();
   for_each_row(a.from.rows, cols, [&](Index r) {
     const auto sample = static_cast<std::uint64_t>(a.rule.first + r / a.rows_per_sample);
-    const bool kept = random_word(a.rule.key, sample) >= a.rule.threshold;
+    const bool kept = random_word(key, sample) >= a.rule.threshold;
     const float* __restrict from = a.from.row(r);
     float* __restrict to = a.to.row(r);
     if (kept) {
