@@ -55,6 +55,8 @@ struct Problem {
   /// For an op that goes on from a value it stored: the same from simpler ops, with that value on
   /// the grid of bf16. What bf16 is judged by, where it is given.
   Function stored_in_bf16;
+  /// Who computes may also go on from the value as it was before: either is right.
+  bool stored_or_not = false;
 };
 
 /// Inputs that bit others.

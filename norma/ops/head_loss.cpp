@@ -165,10 +165,10 @@ CrossEntropyResult head_loss(Var x, Var weight, Var targets, Var scale, HeadLoss
     const Scratch share = tape.scratch(saves.scale ? scale.shape() : Shape{1}, wide(dtype));
     const OddsWay odds(pass, x, weight, scale, spec.loss.scale_mult, saves, most);
     if (odds.goes()) saves.shares = tape.saved({logits.rows()}, wide(dtype));
-    // A plan knows after two parts what all of them take.
-    const Index end = planning() ? std::min(logits.rows(), 2 * most) : logits.rows();
-    for (Index first = 0; first < end; first += most) {
-      const Index count = std::min(most, end - first);
+    for (Index first = 0; first < logits.rows(); first += most) {
+      // A plan knows after two parts and the last, which may be smaller, what all of them take.
+      if (planning() && first >= 2 * most && first + most < logits.rows()) continue;
+      const Index count = std::min(most, logits.rows() - first);
       const Tensor of_part = x.value().row_range(first, count);
       RowProducts products{of_part, weight.value(), memory.tensor().row_range(0, count), of_part};
       if (odds.goes()) {

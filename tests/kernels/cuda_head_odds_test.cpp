@@ -13,6 +13,7 @@
 #include "norma/base/bf16.h"
 #include "norma/ops/head_loss.h"
 #include "norma/tensor/plain.h"
+#include "norma/tensor/planning.h"
 #include "tests/support/expect.h"
 #include "tests/support/needs_gpu.h"
 #include "tests/support/values.h"
@@ -85,6 +86,7 @@ struct Inputs {
 
 struct Result {
   OwnedTensor losses, dx, dweight, dscale;  // f64, on the CPU
+  std::size_t taken;                        // bytes of the tape
 };
 
 Result run(const Case& c, const Inputs& in, DType dtype, Device device) {
@@ -113,7 +115,8 @@ Result run(const Case& c, const Inputs& in, DType dtype, Device device) {
   return {std::move(losses),
           test::converted(x.grad, DType::f64),
           test::converted(weight.grad, DType::f64),
-          test::converted(scale.grad, DType::f64)};
+          test::converted(scale.grad, DType::f64),
+          tape.arena().touched()};
 }
 
 double row_sum(const Tensor& of, Index row, const auto& f) {
@@ -194,6 +197,34 @@ TEST(GpuHeadOddsTarget, ThatIsNoClassMakesTheLossNotANumber) {
   for (Index r = 0; r < c.rows; ++r) {
     EXPECT_EQ(std::isnan(value_at(got.losses.tensor, 0, r)), r == 17) << r;
   }
+}
+
+TEST(GpuHeadOddsPlan, TakesWhatIsTakenWhereTheLastPartIsSmaller) {
+  NORMA_NEEDS_GPU();
+  for (const bool scaled : {false, true}) {
+    const Case c{1000, 64, 520, 255, 0, 0, scaled};
+    const Inputs in(c);
+    const std::size_t taken = run(c, in, DType::bf16, kGpu).taken;
+    const PlanningScope planning;
+    EXPECT_EQ(run(c, in, DType::bf16, kGpu).taken, taken);
+  }
+}
+
+// 1 + 2ζ·lse = 0: what a row's logits but the target's get is nothing, and the target's own is not
+// worked out by a division by it.
+TEST(GpuHeadOddsShare, MayBeTakenAwayByTheZLoss) {
+  NORMA_NEEDS_GPU();
+  Case c{300, 64, 520, 0, 0};
+  Inputs in(c);
+  for (Index i = 0; i < c.width; ++i) {
+    for (Index r = 0; r < c.rows; ++r) set_value(in.x.tensor, r, i, -0.125);
+    for (Index v = 0; v < c.classes; ++v) set_value(in.weight.tensor, v, i, 1);
+  }
+  c.z_loss = -0.5 / (std::log(static_cast<double>(c.classes)) - 8);
+  const Result want = run(c, in, DType::f64, {});
+  const Result got = run(c, in, DType::bf16, kGpu);
+  EXPECT_TRUE(test::close(got.dx.tensor, want.dx.tensor, 1e-2));
+  EXPECT_TRUE(test::close(got.dweight.tensor, want.dweight.tensor, 1e-2));
 }
 
 }  // namespace

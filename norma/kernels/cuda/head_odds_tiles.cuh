@@ -136,7 +136,8 @@ __device__ inline void tell_largest(const float (&d)[kTileColumns / 2],
 }
 
 /// 2^(log2(e)·z - reference) without the unit for such functions, which alone would take as long as
-/// a sixth of a tile's products; good to 1e-5, and between 2^-126 and 2^127.
+/// a sixth of a tile's products; between 2^-126 and 2^127, and good to 2e-5 where the reference is
+/// within ±200 bits, to 7e-4 at ±2^14.
 struct WorkedOdds {
   static constexpr float kLeast = -126;
   static constexpr float kRange = 253;

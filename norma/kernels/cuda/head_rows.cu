@@ -66,8 +66,12 @@ __global__ void __launch_bounds__(kThreads) finish_kernel(HeadOdds<Bf16> a, Odds
         again ? reference_of(target, a.odds.cols, kLog2E * number_of(notes.largest[row]))
               : notes.references[row];
     const float beside = distance(kLog2E, notes.hits[row], reference);
-    const RowEnd end =
+    RowEnd end =
         end_row({a.odds.cols, a.z_loss}, target, {reference, others}, beside, share, lane == 0);
+    // Where the z-loss takes all of a row's share away, a little stays: the target's dz is made of
+    // it.
+    const float least = 0x1p-20F * share / (others + expf(kNatsPerBit * beside));
+    if (target >= 0 && fabsf(end.grow) < least) end.grow = least;
     if (lane == 0) {
       a.losses[row] = static_cast<double>(end.loss);
       a.shares[row] = end.grow;
