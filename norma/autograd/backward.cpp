@@ -186,6 +186,10 @@ void Backward::put(const Tensor& from, const Target& to) {
   }
 }
 
+void Backward::put_at_once(const Tensor& from, Var input) {
+  put(from, faulty(input) || handed_out(input) ? into(input) : direct_target(input));
+}
+
 bool Backward::handed_out(Var input) const {
   const Tape::Slot& s = std::as_const(tape_).slot(input);
   const void* where = s.leaf != nullptr ? s.leaf->grad.data : s.has_grad ? s.grad.data : nullptr;
@@ -250,7 +254,7 @@ void Backward::pass(Var input, Var output) {
     return;
   }
   const Tensor from = out.grad.contiguous() ? out.grad.reshaped(in.value.shape) : out.grad;
-  put(from, into(input));
+  put_at_once(from, input);
 }
 
 void Backward::lend(Var input, const Tensor& grad) {
@@ -261,7 +265,7 @@ void Backward::lend(Var input, const Tensor& grad) {
     in.has_grad = true;
     return;
   }
-  put(grad, into(input));
+  put_at_once(grad, input);
 }
 
 void Backward::settle() {

@@ -98,6 +98,9 @@ class Backward {
   }
   Target direct_target(Var input);
   static void put(const Tensor& from, const Target& to);
+  /// Written before the rule goes on, so what the rule does next may add to it: the same sum, with
+  /// the same roundings, as where the memory could be shared.
+  void put_at_once(const Tensor& from, Var input);
   bool faulty(Var input) const;
   bool handed_out(Var input) const;
   void settle();

@@ -162,6 +162,46 @@ TEST_F(SharingTest, ALentGradientCanBeHandedThrough) {
   EXPECT_TRUE(matches(w_.grad, want));
 }
 
+/// factor · x + x in one op whose rule hands the gradient through and then adds its own part. Tells
+/// whether it was given the gradient's own memory for that.
+Var scaled_beside_itself(Var x, double factor, bool* added) {
+  const Var y = x.tape().output(x.shape(), x.dtype());
+  for (Index r = 0; r < x.shape().rows(); ++r) {
+    for (Index c = 0; c < x.shape().cols(); ++c) {
+      set_value(y.value(), r, c, (factor + 1) * value_at(x.value(), r, c));
+    }
+  }
+  x.tape().record("scaled_beside_itself", {x, x}, {y}, [=](Backward& back) {
+    back.pass(x, y);
+    const Backward::Target own = back.into(x);
+    *added = own.into == Into::add;
+    const Tensor dy = back.grad(y);
+    for (Index r = 0; r < x.shape().rows(); ++r) {
+      for (Index c = 0; c < x.shape().cols(); ++c) {
+        set_value(
+            own.grad, r, c, (*added ? value_at(own.grad, r, c) : 0) + factor * value_at(dy, r, c));
+      }
+    }
+  });
+  return y;
+}
+
+TEST_F(SharingTest, WhatFollowsAPassIsAddedToTheSameMemoryHoweverTheGradientCame) {
+  bool added = false;
+  const auto dx = [&](Index r, Index c) { return 2 * 4 * d(r, c); };
+  backward(scaled(scaled_beside_itself(scaled(tape_.watch(x_), 2), 3, &added), 1));
+  EXPECT_TRUE(added) << "where the gradient is shared";
+  EXPECT_TRUE(matches(x_.grad, dx));
+
+  added = false;
+  const Var a = scaled(tape_.watch(w_), 2);
+  const Var y = scaled_beside_itself(a, 3, &added);
+  tape_.backward(half_square_in_place(y));
+  EXPECT_TRUE(added) << "where it is lent and has to be copied";
+  EXPECT_TRUE(
+      matches(w_.grad, [&](Index r, Index c) { return 2 * 4 * 4 * 2 * value_at(w_.value, r, c); }));
+}
+
 /// Σ x; tells whether its own gradient was known to be 1.
 Var total(Var x, bool* unit) {
   const Var y = x.tape().output({}, x.dtype());
