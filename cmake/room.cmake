@@ -24,6 +24,9 @@ function(norma_room name)
 
   if(sources)
     add_library(norma_${name} ${sources})
+    if(NORMA_EMULATED AND cuda_sources)
+      norma_emulate(norma_${name} ${cuda_sources})
+    endif()
     target_include_directories(norma_${name} PUBLIC ${PROJECT_SOURCE_DIR})
     target_link_libraries(norma_${name}
                           PUBLIC ${ROOM_NEEDS}

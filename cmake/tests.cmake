@@ -35,7 +35,7 @@ function(norma_test_folder folder)
   target_link_libraries(${target} PRIVATE ${test_libraries} GTest::gtest GTest::gtest_main)
   if(folder STREQUAL "hopper")  # pages of instructions that the host carries out, in place of a GPU's
     target_include_directories(${target} BEFORE PRIVATE ${tests_root}/hopper/shim)
-    target_compile_options(${target} PRIVATE -Wno-unknown-pragmas)
+    target_compile_options(${target} PRIVATE -Wno-unknown-pragmas -fno-strict-aliasing -fno-extern-tls-init)
   endif()
   if(folder STREQUAL "io")  # writes compressed files itself; rooms keep their libraries to themselves
     target_link_libraries(${target} PRIVATE ZLIB::ZLIB LibLZMA::LibLZMA norma_zstd)

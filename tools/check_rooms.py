@@ -36,7 +36,7 @@ MAY = {  # room: rooms it may include (itself is always allowed)
 HOMES = [
     ("oneDNN", r"(oneapi/)?dnnl", r"norma/kernels/.*\.cpp$"),
     ("Eigen", r"(eigen3/)?(Eigen|unsupported)/", r"norma/kernels/.*\.cpp$"),
-    ("CUDA", r"(cuda|cublas|cudnn|curand|cooperative_groups|cub/|thrust/|nv_?bfloat|nvtx)", r"norma/(device|kernels)/cuda/"),
+    ("CUDA", r"(cuda|cublas|cudnn|curand|cooperative_groups|cub/|thrust/|nv_?bfloat|nvtx)", r"(norma/(device|kernels)/cuda|tests/hopper/shim)/"),
     ("fmt", r"fmt/", r"norma/base/.*\.cpp$"),
     ("nlohmann-json", r"nlohmann/", r"norma/base/.*\.cpp$"),
     ("xxHash", r"xxh", r"norma/io/digest\.cpp$"),

@@ -28,6 +28,8 @@ HEADERS = {".h", ".cuh"}
 SKIPPED = 77
 INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.M)
 # The compile database is g++'s: clang does not know all of its warnings, and its own are not what this tool is about.
+# Nor does it take this option.
+UNKNOWN_OPTIONS = re.compile(r" -fno-extern-tls-init\b")
 EXTRA = ["--extra-arg=-Wno-error", "--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wno-unknown-attributes"]
 
 
@@ -118,10 +120,10 @@ def fingerprint(unit, command, version):
     return digest.hexdigest()
 
 
-def tidy(tool, build, unit):
+def tidy(tool, database, unit):
     start = time.monotonic()
     done = subprocess.run(
-        [tool, "-p", str(build), "--quiet", *EXTRA, str(unit)], cwd=ROOT, capture_output=True, text=True
+        [tool, "-p", str(database.parent), "--quiet", *EXTRA, str(unit)], cwd=ROOT, capture_output=True, text=True
     )
     report = done.stdout.strip()
     if done.returncode and not report:
@@ -168,12 +170,14 @@ def main():
     version = subprocess.run([tool, "--version"], capture_output=True, text=True).stdout
     cache = args.build.parent / "tidy-cache"
     cache.mkdir(parents=True, exist_ok=True)
+    for_clang = cache / "compile_commands.json"
+    for_clang.write_text(UNKNOWN_OPTIONS.sub("", database.read_text()))
     marks = {unit: cache / fingerprint(unit, commands[unit], version) for unit in chosen}
     todo = [unit for unit in chosen if not marks[unit].exists()]
 
     start, bad = time.monotonic(), 0
     with concurrent.futures.ThreadPoolExecutor(max(1, args.jobs)) as pool:
-        running = {pool.submit(tidy, tool, args.build, unit): unit for unit in todo}
+        running = {pool.submit(tidy, tool, for_clang, unit): unit for unit in todo}
         for future in concurrent.futures.as_completed(running):
             unit = running[future]
             code, report, seconds = future.result()

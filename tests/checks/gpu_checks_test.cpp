@@ -15,7 +15,9 @@ class GpuOpChecks : public testing::TestWithParam<std::size_t> {
 
   static void all_pass(DType dtype) {
     const OpCheck& check = registry()[GetParam()];
-    for (const CaseId& id : cases_of(check, 1, true)) {
+    // Sizes for a card's many multiprocessors are too large for the host's GPU (tests/hopper).
+    const bool card = device::info().multiprocessors >= 16;
+    for (const CaseId& id : cases_of(check, 1, card)) {
       EXPECT_EQ(run_device_case(check, id, dtype).failure, "");
     }
   }

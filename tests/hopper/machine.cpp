@@ -2,44 +2,32 @@
 
 #include <algorithm>
 #include <array>
-#include <deque>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include <ucontext.h>
+#include "tests/hopper/fiber.h"
 
-// What kernels declare as their shared memory, each in its namespace.
-extern "C" {
-alignas(1024) unsigned char norma_shared_memory[norma::hopper::kSharedBytes];
+namespace {
+constexpr std::size_t kBehind = std::size_t{64} << 10;  // nobody's
 }
-#define NORMA_SHARED_MEMORY \
-  extern unsigned char memory[hopper::kSharedBytes] __attribute__((alias("norma_shared_memory")))
+// As attention's kernels declare their shared memory, and what all others take.
 namespace norma::kernels::wgmma {
-NORMA_SHARED_MEMORY;
+alignas(1024) thread_local unsigned char memory[hopper::kSharedBytes + kBehind];
 }  // namespace norma::kernels::wgmma
-namespace norma::kernels::products {
-NORMA_SHARED_MEMORY;
-namespace odds {
-NORMA_SHARED_MEMORY;
-}  // namespace odds
-namespace gated {
-NORMA_SHARED_MEMORY;
-}  // namespace gated
-namespace weights {
-NORMA_SHARED_MEMORY;
-}  // namespace weights
-}  // namespace norma::kernels::products
 
 namespace norma::hopper {
 
+Place here;
+
 namespace {
 
-constexpr std::size_t kStackBytes = std::size_t{64} << 10;
 constexpr int kLanes = 32;
+constexpr int kMeetings = 16;  // barriers of a block by number; the first is that of all threads
 
 struct Barrier {
   int arrivals = 0;
@@ -61,12 +49,49 @@ struct Copy {
 
 using Group = std::vector<std::function<void()>>;
 
+/// What was asked for and may be done later, in groups, of which the last one is open.
+class Groups {
+ public:
+  void add(const std::function<void()>& work) { open().push_back(work); }
+  void close() {
+    open();
+    groups_.emplace_back();
+  }
+  bool empty() const {
+    return std::all_of(
+        groups_.begin(), groups_.end(), [](const Group& group) { return group.empty(); });
+  }
+  /// The next group that must be done so that at most `pending` closed ones are left, if any.
+  std::optional<Group> next(int pending) {
+    if (static_cast<int>(groups_.size()) - 1 <= pending) return std::nullopt;
+    Group group = std::move(groups_.front());
+    groups_.erase(groups_.begin());
+    return group;
+  }
+
+ private:
+  Group& open() {
+    if (groups_.empty()) groups_.emplace_back();
+    return groups_.back();
+  }
+  std::vector<Group> groups_;
+};
+
 struct Thread {
-  ucontext_t context{};
-  std::unique_ptr<std::byte[]> stack;
+  Fiber fiber;
   bool done = false;
-  std::deque<Group> groups;  // of products; the last one is open
+  Groups products;
+  Groups copies;
   std::vector<std::function<void()>> stores;
+};
+
+/// Lanes that see each other's words. The words of two exchanges lie apart: who writes those of the
+/// next has not yet been told by all that they have read those of the last.
+struct Warp {
+  int lanes = 0;
+  int come = 0;
+  unsigned round = 0;
+  std::array<Words, kLanes> words[2];
 };
 
 class Block;
@@ -87,11 +112,12 @@ class Block {
         index_(index),
         cluster_(std::move(cluster)),
         kernel_(kernel),
-        threads_(static_cast<std::size_t>(launch.threads)),
-        words_(threads_.size() / kLanes),
+        threads_(launch.threads.count()),
+        warps_((threads_.size() + kLanes - 1) / kLanes),
         random_(launch.seed * 1000 + index),
-        shared_(kSharedBytes, 0xFF) {  // NaN
+        shared_(launch.shared_bytes, 0xFF) {  // NaN
     cluster_->blocks.push_back(this);
+    for (std::size_t i = 0; i < threads_.size(); ++i) ++warps_[i / kLanes].lanes;
   }
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
@@ -100,7 +126,6 @@ class Block {
     cluster_->blocks[rank()] = nullptr;
   }
 
-  void start();
   bool is_left() const;
   /// Every thread runs until it waits, and a copy may be done. False where nothing could.
   bool turn();
@@ -109,6 +134,9 @@ class Block {
   const Launch& launch() const { return launch_; }
   unsigned index() const { return index_; }
   unsigned rank() const { return index_ % launch_.cluster; }
+  void require_cluster() const {
+    if (launch_.cluster == 1) throw WantsCluster();
+  }
   Meeting& meeting_of_cluster() { return cluster_->meeting; }
   Block& of_cluster(unsigned rank) {
     Block* const there = cluster_->blocks.at(rank);
@@ -117,8 +145,8 @@ class Block {
   }
   int current() const { return current_; }
   Thread& thread() { return threads_[static_cast<std::size_t>(current_)]; }
-  std::array<Words, kLanes>& words() { return words_[static_cast<std::size_t>(current_ / kLanes)]; }
-  Meeting& meeting(int number) { return meetings_[number]; }
+  Warp& warp() { return warps_[static_cast<std::size_t>(current_ / kLanes)]; }
+  Meeting& meeting(int number) { return meetings_.at(static_cast<std::size_t>(number)); }
   Barrier& barrier(unsigned address) {
     const auto at = barriers_.find(address);
     if (at == barriers_.end()) throw std::runtime_error("there is no barrier there");
@@ -168,14 +196,14 @@ class Block {
   std::shared_ptr<Cluster> cluster_;
   const std::function<void()>& kernel_;
   std::vector<Thread> threads_;
-  std::vector<std::array<Words, kLanes>> words_;
-  std::map<int, Meeting> meetings_;
+  std::vector<Warp> warps_;
+  std::array<Meeting, kMeetings> meetings_{};
   std::map<unsigned, Barrier> barriers_;
   std::vector<Copy> copies_;
   bool answer_ = false;
+  bool wants_cluster_ = false;
   std::mt19937_64 random_;
   std::vector<unsigned char> shared_;  // while another block's memory is where kernels look
-  ucontext_t home_{};
   int current_ = 0;
   std::uint64_t progress_ = 0;
   std::string failure_;
@@ -191,18 +219,21 @@ void Block::begin() { at_work()->finish_thread(); }
 void Block::finish_thread() {
   try {
     kernel_();
-    const bool open = thread().groups.size() > 1 || !thread().groups.front().empty();
-    if (open) fail("a thread ended before its products were waited for");
+    if (!thread().products.empty()) fail("a thread ended before its products were waited for");
+    if (!thread().copies.empty()) fail("a thread ended before its copies were waited for");
     if (!thread().stores.empty()) fail("a thread ended before its stores were read");
+  } catch (const WantsCluster&) {
+    wants_cluster_ = true;
+    fail("no cluster");
   } catch (const std::exception& error) {
     fail(error.what());
   }
   thread().done = true;
   progress();
-  swapcontext(&thread().context, &home_);
+  thread().fiber.go_home();
 }
 
-void Block::let_others_run() { swapcontext(&thread().context, &home_); }
+void Block::let_others_run() { thread().fiber.go_home(); }
 
 void Block::do_copy(std::size_t i) {
   const Copy copy = std::move(copies_[i]);
@@ -215,28 +246,19 @@ void Block::do_copy(std::size_t i) {
 
 /// Every thread that is left gets a turn, whole warps in an order that changes.
 void Block::round() {
-  std::vector<int> warps(threads_.size() / kLanes);
+  std::vector<int> warps(warps_.size());
   std::iota(warps.begin(), warps.end(), 0);
   std::shuffle(warps.begin(), warps.end(), random_);
   for (const int warp : warps) {
-    for (int lane = 0; lane < kLanes; ++lane) {
+    for (int lane = 0; lane < warps_[static_cast<std::size_t>(warp)].lanes; ++lane) {
       current_ = warp * kLanes + lane;
       if (thread().done) continue;
-      swapcontext(&home_, &thread().context);
+      here.thread = launch_.threads.at(static_cast<unsigned>(current_));
+      if (!thread().fiber.started()) thread().fiber.start(&Block::begin);
+      thread().fiber.go_on();
+      if (thread().done) thread().fiber.end();
       if (!failure_.empty()) return;
     }
-  }
-}
-
-void Block::start() {
-  for (Thread& thread : threads_) {
-    thread.groups.emplace_back();
-    thread.stack = std::make_unique_for_overwrite<std::byte[]>(kStackBytes);
-    getcontext(&thread.context);
-    thread.context.uc_stack.ss_sp = thread.stack.get();
-    thread.context.uc_stack.ss_size = kStackBytes;
-    thread.context.uc_link = nullptr;
-    makecontext(&thread.context, &Block::begin, 0);
   }
 }
 
@@ -248,7 +270,8 @@ bool Block::is_left() const {
 void Block::move_in() {
   if (resident() == this) return;
   if (resident() != nullptr) {
-    std::copy_n(shared_memory(), kSharedBytes, resident()->shared_.begin());
+    std::vector<unsigned char>& theirs = resident()->shared_;
+    std::copy_n(shared_memory(), theirs.size(), theirs.begin());
   }
   std::copy(shared_.begin(), shared_.end(), shared_memory());
   resident() = this;
@@ -256,6 +279,7 @@ void Block::move_in() {
 
 bool Block::turn() {
   at_work() = this;
+  here = {{}, launch_.blocks.at(index_), launch_.threads, launch_.blocks};
   move_in();
   const std::uint64_t before = progress_;
   if (launch_.when == When::at_once) do_copies();  // that another block has sent
@@ -266,6 +290,7 @@ bool Block::turn() {
     goes_on = true;
   }
   at_work() = nullptr;
+  if (wants_cluster_) throw WantsCluster();
   if (!failure_.empty()) {
     throw std::runtime_error("block " + std::to_string(index_) + ": " + failure_);
   }
@@ -276,7 +301,6 @@ bool Block::turn() {
 void run_to_the_end(std::vector<std::unique_ptr<Block>>& blocks, std::uint64_t seed) {
   constexpr int kStretch = 500;  // rounds for which the same one is
   std::mt19937_64 random(seed);
-  for (auto& block : blocks) block->start();
   std::size_t slow = 0;
   for (int round = 0; !blocks.empty(); ++round) {
     if (round % kStretch == 0) slow = random();
@@ -298,7 +322,7 @@ void run_to_the_end(std::vector<std::unique_ptr<Block>>& blocks, std::uint64_t s
 void run(const Launch& launch, const std::function<void()>& kernel) {
   std::vector<std::unique_ptr<Block>> blocks;
   std::shared_ptr<Cluster> cluster;
-  for (unsigned i = 0; i < launch.blocks; ++i) {
+  for (unsigned i = 0; i < launch.blocks.count(); ++i) {
     if (i % launch.cluster == 0) cluster = std::make_shared<Cluster>();
     blocks.push_back(std::make_unique<Block>(launch, i, cluster, kernel));
     const bool whole = (i + 1) % launch.cluster == 0;
@@ -309,15 +333,29 @@ void run(const Launch& launch, const std::function<void()>& kernel) {
 
 int thread() { return at_work()->current(); }
 unsigned block() { return at_work()->index(); }
-unsigned blocks() { return at_work()->launch().blocks; }
-unsigned rank() { return at_work()->rank(); }
+unsigned blocks() { return at_work()->launch().blocks.count(); }
+unsigned rank() {
+  at_work()->require_cluster();
+  return at_work()->rank();
+}
+void trap() { throw std::runtime_error("a kernel gave up"); }
 
-unsigned char* shared_memory() { return norma_shared_memory; }
+unsigned char* shared_memory() { return kernels::wgmma::memory; }
 std::byte* shared(unsigned address, std::size_t bytes) {
-  if (address < kSharedBase || address - kSharedBase + bytes > kSharedBytes) {
+  // Variables of a block lie near, before or behind what is nobody's.
+  const auto offset = static_cast<std::int32_t>(address - kSharedBase);
+  const auto end = offset + static_cast<std::int64_t>(bytes);
+  const auto size = static_cast<std::int64_t>(at_work()->launch().shared_bytes);
+  const bool within = offset >= 0 && end <= size;
+  if (!within && end > -std::int64_t{kSharedBase} &&
+      offset < static_cast<std::int64_t>(kSharedBytes + kBehind)) {
     throw std::runtime_error("shared memory ends before address " + std::to_string(address));
   }
-  return reinterpret_cast<std::byte*>(shared_memory()) + (address - kSharedBase);
+  return reinterpret_cast<std::byte*>(shared_memory()) + offset;
+}
+unsigned address_of(const void* at) {
+  return kSharedBase +
+         static_cast<unsigned>(static_cast<const unsigned char*>(at) - shared_memory());
 }
 
 namespace {
@@ -334,10 +372,12 @@ void meet_at(Meeting& meeting, int count) {
 }  // namespace
 
 void meet(int number, int count) { meet_at(at_work()->meeting(number), count); }
-void meet_block() { meet(-1, at_work()->launch().threads); }
+void meet_block() { meet(0, static_cast<int>(at_work()->launch().threads.count())); }
 void meet_cluster() {
+  at_work()->require_cluster();
   const Launch& launch = at_work()->launch();
-  meet_at(at_work()->meeting_of_cluster(), launch.threads * static_cast<int>(launch.cluster));
+  meet_at(at_work()->meeting_of_cluster(),
+          static_cast<int>(launch.threads.count() * launch.cluster));
 }
 bool meet_block_or(bool mine) {
   bool& any = at_work()->answer();
@@ -351,12 +391,16 @@ bool meet_block_or(bool mine) {
 
 const OfLanes& exchange(const Words& mine) {
   Block& block = *at_work();
-  std::array<Words, kLanes>& all = block.words();
-  // Twice: the words of the last exchange have been read, and those of this one are there.
-  const int number = -2 - block.current() / kLanes;
-  meet(number, kLanes);
+  Warp& warp = block.warp();
+  const unsigned round = warp.round;
+  std::array<Words, kLanes>& all = warp.words[round % 2];
   all[static_cast<std::size_t>(block.current() % kLanes)] = mine;
-  meet(number, kLanes);
+  block.progress();
+  if (++warp.come == warp.lanes) {
+    warp.come = 0;
+    ++warp.round;
+  }
+  while (warp.round == round) block.let_others_run();
   return *reinterpret_cast<const OfLanes*>(all.data());
 }
 
@@ -412,20 +456,26 @@ void read_stores() {
   stores.clear();
 }
 
-void product(const std::function<void()>& work) {
+namespace {
+void ask_for(Groups Thread::*groups, const std::function<void()>& work) {
   if (at_work()->launch().when == When::at_once) return work();
-  at_work()->thread().groups.back().push_back(work);
+  (at_work()->thread().*groups).add(work);
 }
-void close_products() { at_work()->thread().groups.emplace_back(); }
-void wait_for_products(int groups_pending) {
-  std::deque<Group>& groups = at_work()->thread().groups;
-  while (static_cast<int>(groups.size()) - 1 > groups_pending) {
-    if (!groups.front().empty()) at_work()->linger();
-    // Lanes exchange their operands: a thread may be left in the middle of it.
-    const Group group = std::move(groups.front());
-    groups.pop_front();
-    for (const std::function<void()>& work : group) work();
+void wait_for(Groups Thread::*groups, int pending) {
+  // Lanes exchange their operands: a thread may be left in the middle of it.
+  while (const std::optional<Group> group = (at_work()->thread().*groups).next(pending)) {
+    if (!group->empty()) at_work()->linger();
+    for (const std::function<void()>& work : *group) work();
   }
 }
+}  // namespace
+
+void product(const std::function<void()>& work) { ask_for(&Thread::products, work); }
+void close_products() { at_work()->thread().products.close(); }
+void wait_for_products(int groups_pending) { wait_for(&Thread::products, groups_pending); }
+
+void later(const std::function<void()>& work) { ask_for(&Thread::copies, work); }
+void close_later() { at_work()->thread().copies.close(); }
+void wait_for_later(int groups_pending) { wait_for(&Thread::copies, groups_pending); }
 
 }  // namespace norma::hopper

@@ -1,5 +1,5 @@
-// A multiprocessor of Hopper on the host, as far as kernels of products and copies see it, so that
-// what they do can be tested where there is no GPU: threads that wait for each other, barriers that
+// A multiprocessor of Hopper on the host, as far as kernels see it, so that what they do can be
+// tested where there is no GPU: threads that wait for each other, barriers that
 // count arrivals and bytes, the copy engine, products that are done some time before they are
 // waited for. Each thread is a fiber, all of them share one thread of the host, and a seed says who
 // comes next. What is not here: the order in which different engines see memory, and what a
@@ -14,14 +14,31 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 
 namespace norma::hopper {
 
 enum class When : std::uint8_t { at_once, late };
 
+/// Numbers or sizes in three dimensions, of which the first changes fastest.
+struct Extent {
+  unsigned x, y, z;
+
+  constexpr Extent(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1)  // NOLINT: as CUDA's dim3
+      : x(x_), y(y_), z(z_) {}
+  constexpr unsigned count() const { return x * y * z; }
+  constexpr Extent at(unsigned i) const { return {i % x, i / x % y, i / x / y}; }
+};
+
+/// The most that a block may have of shared memory. Its addresses begin at kSharedBase, as they do
+/// not begin at 0 on a card.
+inline constexpr unsigned kSharedBase = 1024;
+inline constexpr std::size_t kSharedBytes = 232448;  // 227 KiB
+
 struct Launch {
-  unsigned blocks = 1;
-  int threads = 128;
+  Extent blocks = 1;
+  Extent threads = 128;
+  std::size_t shared_bytes = kSharedBytes;
   When when = When::at_once;
   std::uint64_t seed = 1;
   bool together = false;  // blocks may wait for each other; else one comes after the other
@@ -31,18 +48,29 @@ struct Launch {
 /// threads wait for each other for ever, or where something is asked for and never waited for.
 void run(const Launch& launch, const std::function<void()>& kernel);
 
+/// What run() throws where a kernel asks for its cluster and the launch has none, before it has
+/// done anything else.
+struct WantsCluster : std::runtime_error {
+  WantsCluster() : std::runtime_error("a kernel asks for its cluster and has none") {}
+};
+
 // What a kernel's threads ask for while they run.
 
+/// Where the thread that runs is, of how many.
+struct Place {
+  Extent thread, block, threads, blocks;
+};
+extern Place here;
 int thread();
 unsigned block();
 unsigned blocks();
 unsigned rank();  // of the block in its cluster
+[[noreturn]] void trap();
 
-/// A block's shared memory: addresses begin at kSharedBase, as they do not begin at 0 on a card.
-inline constexpr unsigned kSharedBase = 1024;
-inline constexpr std::size_t kSharedBytes = 232448;  // 227 KiB
 unsigned char* shared_memory();
 std::byte* shared(unsigned address, std::size_t bytes);  // throws where there is none
+/// Of something in it, or of a variable of a block, which lies elsewhere.
+unsigned address_of(const void* at);
 
 /// Waits until `count` threads have come to the barrier of this number.
 void meet(int number, int count);
@@ -71,6 +99,11 @@ void copy_to_both(const std::function<void()>& work, unsigned barrier, unsigned 
 /// A store of this thread out of shared memory; read_stores() says that it must have been read.
 void store(const std::function<void()>& work);
 void read_stores();
+
+/// Copies of this thread into shared memory: groups of them are closed and waited for in order.
+void later(const std::function<void()>& work);
+void close_later();
+void wait_for_later(int groups_pending);
 
 /// A look at what another block may change: where it is not there yet, lets others run.
 bool looked(bool there);

@@ -8,7 +8,27 @@
 
 namespace norma::device {
 
-/// kernel<<<blocks, threads, shared>>>(arguments...) on the stream.
+/// kernel(arguments...) by so many threads on the stream, with an attribute, or without one where
+/// it is null.
+template <class... Parameters, class... Arguments>
+void launch_as(cudaLaunchAttribute* attribute,
+               const char* what,
+               dim3 blocks,
+               dim3 threads,
+               std::size_t shared,
+               void (*kernel)(Parameters...),
+               Arguments&&... arguments) {
+  if (blocks.x == 0 || blocks.y == 0 || blocks.z == 0) return;
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks;
+  config.blockDim = threads;
+  config.dynamicSmemBytes = shared;
+  config.stream = stream();
+  config.attrs = attribute;
+  config.numAttrs = attribute == nullptr ? 0 : 1;
+  check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), what);
+}
+
 template <class... Parameters, class... Arguments>
 void launch(const char* what,
             dim3 blocks,
@@ -16,9 +36,7 @@ void launch(const char* what,
             std::size_t shared,
             void (*kernel)(Parameters...),
             Arguments&&... arguments) {
-  if (blocks.x == 0 || blocks.y == 0 || blocks.z == 0) return;
-  kernel<<<blocks, threads, shared, stream()>>>(static_cast<Parameters>(arguments)...);
-  check(cudaGetLastError(), what);
+  launch_as(nullptr, what, blocks, threads, shared, kernel, arguments...);
 }
 
 /// More shared memory than a kernel gets unasked.
@@ -39,26 +57,6 @@ void launch_tiles(const char* what,
                   Arguments&&... arguments) {
   allow_shared_memory(kernel, shared);
   launch(what, static_cast<unsigned>(blocks), threads, shared, kernel, arguments...);
-}
-
-/// launch() with an attribute, or without one where it is null.
-template <class... Parameters, class... Arguments>
-void launch_as(cudaLaunchAttribute* attribute,
-               const char* what,
-               unsigned blocks,
-               int threads,
-               std::size_t shared,
-               void (*kernel)(Parameters...),
-               Arguments&&... arguments) {
-  if (blocks == 0) return;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(blocks);
-  config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.dynamicSmemBytes = shared;
-  config.stream = stream();
-  config.attrs = attribute;
-  config.numAttrs = attribute == nullptr ? 0 : 1;
-  check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), what);
 }
 
 /// launch_tiles() of blocks that wait for each other: an error where they cannot all be at work at

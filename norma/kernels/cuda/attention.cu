@@ -15,7 +15,7 @@ __global__ void __launch_bounds__(kTileThreads)
     forward_kernel(AttentionForward<typename K::T> a, bool packed) {
   using C = typename K::C;
   constexpr C kLowest = -INFINITY;
-  extern __shared__ __align__(32) unsigned char memory[];
+  unsigned char* const memory = block_memory();
   const AttentionShape& s = a.shape;
   const int width = static_cast<int>(s.head_width);
   auto* p = reinterpret_cast<C*>(memory);

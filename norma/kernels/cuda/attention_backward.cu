@@ -72,7 +72,7 @@ template <class K>
 __global__ void __launch_bounds__(kTileThreads)
     query_kernel(AttentionBackward<typename K::T> a, bool packed) {
   using C = typename K::C;
-  extern __shared__ __align__(32) unsigned char memory[];
+  unsigned char* const memory = block_memory();
   const AttentionShape& s = a.shape;
   const int width = static_cast<int>(s.head_width);
   const int tile = K::kTile * tile_stride(width);
@@ -137,7 +137,7 @@ template <class K>
 __global__ void __launch_bounds__(kTileThreads)
     key_kernel(AttentionBackward<typename K::T> a, bool packed) {
   using C = typename K::C;
-  extern __shared__ __align__(32) unsigned char memory[];
+  unsigned char* const memory = block_memory();
   const AttentionShape& s = a.shape;
   const int width = static_cast<int>(s.head_width);
   const int tile = K::kTile * tile_stride(width);

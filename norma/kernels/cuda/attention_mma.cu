@@ -14,7 +14,7 @@ constexpr int kKeys = 64;  // of a step
 template <int kWidth, bool kCapped>
 __global__ void __launch_bounds__(kThreads) forward_kernel(AttentionForward<Bf16> a, bool packed) {
   constexpr float kLowest = -INFINITY;
-  extern __shared__ __align__(32) unsigned char memory[];
+  unsigned char* const memory = block_memory();
   const AttentionShape& s = a.shape;
   const int width = static_cast<int>(s.head_width);
   auto* q = reinterpret_cast<Bf16*>(memory);

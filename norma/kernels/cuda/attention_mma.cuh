@@ -5,6 +5,7 @@
 
 #include "norma/kernels/cuda/attention_rows.cuh"
 #include "norma/kernels/cuda/copy_later.cuh"
+#include "norma/kernels/cuda/mma_instructions.cuh"
 
 namespace norma::kernels::mma {
 
@@ -54,41 +55,19 @@ __device__ void load_tile(Rows<const Bf16> from,
 /// 16 rows by 16 columns as the left factor.
 __device__ inline void load_left(
     const Bf16* tile, int stride, int row, int column, unsigned (&to)[4]) {
-  const Bf16* at = tile + (row + lane() % 16) * stride + column + lane() / 16 * 8;
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(shared_address(at))
-               : "memory");
+  load_matrices(tile + (row + lane() % 16) * stride + column + lane() / 16 * 8, to);
 }
 /// 16 rows by 16 columns as the transposed right factor: its columns are the tile's rows, eight in
 /// the first two registers and eight in the others.
 __device__ inline void load_right_turned(
     const Bf16* tile, int stride, int row, int column, unsigned (&to)[4]) {
-  const Bf16* at =
-      tile + (row + lane() % 8 + lane() / 16 * 8) * stride + column + lane() / 8 % 2 * 8;
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(shared_address(at))
-               : "memory");
+  load_matrices(tile + (row + lane() % 8 + lane() / 16 * 8) * stride + column + lane() / 8 % 2 * 8,
+                to);
 }
 /// 16 rows by 16 columns as the right factor, eight columns in the first two registers.
 __device__ inline void load_right(
     const Bf16* tile, int stride, int row, int column, unsigned (&to)[4]) {
-  const Bf16* at = tile + (row + lane() % 16) * stride + column + lane() / 16 * 8;
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(shared_address(at))
-               : "memory");
-}
-__device__ inline void multiply_add(const unsigned (&a)[4],
-                                    unsigned b0,
-                                    unsigned b1,
-                                    float (&c)[4]) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};\n"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  load_turned_matrices(tile + (row + lane() % 16) * stride + column + lane() / 16 * 8, to);
 }
 
 /// out = a·bᵀ: the warp's 16 rows of a by kColumns rows of b, both kWidth wide.

@@ -19,7 +19,7 @@ constexpr int queries_of(int width) { return width > 64 ? 32 : 64; }
 /// belongs to these p, while <dout, o> has the rounding of o.
 template <int kWidth, bool kCapped>
 __global__ void __launch_bounds__(kThreads) delta_kernel(AttentionBackward<Bf16> a, bool packed) {
-  extern __shared__ __align__(32) unsigned char memory[];
+  unsigned char* const memory = block_memory();
   const AttentionShape& s = a.shape;
   const int width = static_cast<int>(s.head_width);
   auto* q = reinterpret_cast<Bf16*>(memory);
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kThreads) delta_kernel(AttentionBackward<Bf16>
 /// dq = factor·Σ_j ds_ij·k_j, and each row's share in the gradient of its head's factor.
 template <int kWidth, bool kCapped>
 __global__ void __launch_bounds__(kThreads) query_kernel(AttentionBackward<Bf16> a, bool packed) {
-  extern __shared__ __align__(32) unsigned char memory[];
+  unsigned char* const memory = block_memory();
   const AttentionShape& s = a.shape;
   const int width = static_cast<int>(s.head_width);
   auto* q = reinterpret_cast<Bf16*>(memory);
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(kThreads) query_kernel(AttentionBackward<Bf16>
 template <int kWidth, bool kCapped>
 __global__ void __launch_bounds__(kThreads) key_kernel(AttentionBackward<Bf16> a, bool packed) {
   constexpr int kQueries = queries_of(kWidth);
-  extern __shared__ __align__(32) unsigned char memory[];
+  unsigned char* const memory = block_memory();
   __shared__ QueryRow<float> rows[kQueries];
   const AttentionShape& s = a.shape;
   const int width = static_cast<int>(s.head_width);

@@ -34,7 +34,7 @@ struct Maps {
 
 /// Where a block's shared memory begins: at a multiple of 1024.
 __device__ inline unsigned aligned_address(const unsigned char* memory) {
-  return (tile_copy::shared_address(memory) + 1023) & ~1023U;
+  return (shared_address(memory) + 1023) & ~1023U;
 }
 
 /// For each stage of the ring whether it is full and whether it is empty, and the same for each
@@ -97,7 +97,7 @@ struct Plan : Barriers<kWidth == 64 ? 6 : 4> {
   __device__ unsigned far(int stage) const { return near(stage) + kRowsBytes; }
   /// In `memory`: this many floats for each stage.
   __device__ float* numbers(unsigned char* memory, int stage) const {
-    unsigned char* aligned = memory + (base - tile_copy::shared_address(memory));
+    unsigned char* aligned = memory + (base - shared_address(memory));
     return reinterpret_cast<float*>(aligned + kNumbersAt) + stage * kNumbers;
   }
 };

@@ -63,7 +63,7 @@ struct ForwardPlan : ForwardRing<kWidth> {
       : Ring{aligned_address(memory) + kBarriersAt},
         base(aligned_address(memory)),
         told(reinterpret_cast<ForwardTile*>(
-            memory + (aligned_address(memory) - tile_copy::shared_address(memory)) + kToldAt)) {}
+            memory + (aligned_address(memory) - shared_address(memory)) + kToldAt)) {}
   __device__ unsigned own(int slot, int warpgroup) const {
     return base + static_cast<unsigned>(slot * kTileBytes + warpgroup * kRowsBytes);
   }

@@ -24,7 +24,7 @@ __device__ inline void set_rows(Rows<Bf16> to,
                                 int column,
                                 const float (&values)[kSide / 2],
                                 unsigned char* square) {
-  const unsigned at = tile_copy::shared_address(square);
+  const unsigned at = shared_address(square);
 #pragma unroll
   for (int k = 0; k < kSide / 16; ++k) store_rounded(at, k, values + 8 * k);
   __syncwarp();

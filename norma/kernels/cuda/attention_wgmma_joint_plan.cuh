@@ -39,8 +39,7 @@ struct JointPlan {
 
   unsigned char* memory;
   unsigned base;
-  __device__ explicit JointPlan(unsigned char* at)
-      : memory(at), base(tile_copy::shared_address(at)) {}
+  __device__ explicit JointPlan(unsigned char* at) : memory(at), base(shared_address(at)) {}
   __device__ unsigned at(int bytes) const { return base + static_cast<unsigned>(bytes); }
   __device__ unsigned own_k(int slot, int warpgroup) const {
     return at(slot * kOwnBytes + warpgroup * kSquareBytes);

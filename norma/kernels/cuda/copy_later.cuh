@@ -5,10 +5,6 @@
 
 namespace norma::kernels {
 
-__device__ inline unsigned shared_address(const void* at) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(at));
-}
-
 __device__ inline void copy_later(void* to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(shared_address(to)), "l"(from)
                : "memory");

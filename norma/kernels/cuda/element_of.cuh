@@ -28,7 +28,7 @@ struct ElementOf<SgdRule> : std::type_identity<SgdAtRunTime> {};
 template <class Rule>
 __device__ typename ElementOf<Rule>::type element_of(const Rule* rule, const double* clip) {
   using Element = typename ElementOf<Rule>::type;
-  __shared__ alignas(16) unsigned char memory[sizeof(Element)];
+  alignas(16) __shared__ unsigned char memory[sizeof(Element)];
   if (threadIdx.x == 0 && threadIdx.y == 0) new (memory) Element(*rule, factor_at(clip));
   __syncthreads();
   return *reinterpret_cast<const Element*>(memory);

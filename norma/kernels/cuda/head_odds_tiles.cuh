@@ -257,9 +257,9 @@ template <OddsTurn kTurn>
 __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(2, 1, 1)
     odds_kernel(const __grid_constant__ Maps maps, const Shape s, const Arg arg) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  extern __shared__ __align__(1024) unsigned char memory[];
+  unsigned char* const memory = tile_memory();
   if (!has_turn<kTurn>(s, arg)) return;  // both blocks of a cluster
-  const unsigned base = tile_copy::shared_address(memory);
+  const unsigned base = shared_address(memory);
   const Slots ring{base, base + kBarriersAt};
   ring.start();
   const int warpgroup = wgmma::warpgroup_of_thread();

@@ -30,14 +30,9 @@ using LogitPack = Pack<Bf16, N>;
 /// z of the largest logit, in bits; NaN only where all are.
 __device__ inline float largest(const LogitPack& pack) {
   static_assert(sizeof(LogitPack) == sizeof(uint4));
-  const auto larger = [](unsigned one, unsigned other) {
-    unsigned both = 0;
-    asm("max.bf16x2 %0, %1, %2;\n" : "=r"(both) : "r"(one), "r"(other));
-    return both;
-  };
   uint4 pairs;
   std::memcpy(&pairs, &pack, sizeof pairs);
-  const unsigned two = larger(larger(pairs.x, pairs.y), larger(pairs.z, pairs.w));
+  const unsigned two = larger_pair(larger_pair(pairs.x, pairs.y), larger_pair(pairs.z, pairs.w));
   return kLog2E * fmaxf(low_of(two), high_of(two));
 }
 
@@ -95,7 +90,7 @@ __device__ inline void write_gradient(const LogitPack& pack,
 }
 
 __global__ void __launch_bounds__(kMostThreads, 2) plain_kernel(QuickLoss a) {
-  extern __shared__ __align__(32) unsigned char memory[];
+  unsigned char* const memory = block_memory();
   // By turns, so that a warp ahead of the others does not overwrite what they still read.
   __shared__ Part of_warp[2][kMostThreads / 32];
   auto* stage = reinterpret_cast<LogitPack*>(memory);  // a thread reads what it stored itself
@@ -154,7 +149,7 @@ __global__ void __launch_bounds__(kMostThreads, 2) plain_kernel(QuickLoss a) {
 __global__ void __launch_bounds__(kAheadThreads, 1) ahead_kernel(QuickLoss a) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   using namespace tile_copy;
-  extern __shared__ __align__(32) unsigned char memory[];
+  unsigned char* const memory = block_memory();
   __shared__ Part of_warp[2][kAheadThreads / 32];
   __shared__ std::uint64_t barriers[2];
   const int packs = static_cast<int>(a.u.cols) / N;

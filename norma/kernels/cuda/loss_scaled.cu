@@ -21,7 +21,6 @@ namespace {
 using tile_copy::arrive;
 using tile_copy::arrive_expecting;
 using tile_copy::Place;
-using tile_copy::shared_address;
 using tile_copy::wait;
 
 constexpr int N = OwnColumns::N;
@@ -233,7 +232,7 @@ struct Walk {
 
 __global__ void __launch_bounds__(kThreads, 1) scaled_kernel(QuickLoss a, Plan plan) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  extern __shared__ __align__(32) unsigned char memory[];
+  unsigned char* const memory = block_memory();
   __shared__ Board board;
   const Index first = blockIdx.x / static_cast<unsigned>(plan.blocks);
   const Walk walk{.a = a,

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "norma/base/into.h"
-#include "norma/device/cuda/launch.cuh"
+#include "norma/kernels/cuda/instructions.cuh"
 #include "norma/kernels/exec.h"
 #include "norma/kernels/rows.h"
 
@@ -66,18 +66,6 @@ inline constexpr int kPack = 16 / static_cast<int>(sizeof(T));
 template <int N, class T>
 __device__ inline Pack<std::remove_const_t<T>, N> load_pack(T* from) {
   return *reinterpret_cast<const Pack<std::remove_const_t<T>, N>*>(from);
-}
-/// Stores at once: left to itself the compiler may take such stores apart again.
-__device__ inline void store_words(void* to, uint4 words) {
-  asm volatile("st.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to),
-               "r"(words.x),
-               "r"(words.y),
-               "r"(words.z),
-               "r"(words.w)
-               : "memory");
-}
-__device__ inline void store_words(void* to, uint2 words) {
-  asm volatile("st.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(words.x), "r"(words.y) : "memory");
 }
 template <class T, int N>
 __device__ inline void store_pack(T* to, const Pack<T, N>& pack) {

@@ -42,7 +42,7 @@ struct Layout {
   unsigned char* memory;
 
   __device__ unsigned at(int byte) const {
-    return tile_copy::shared_address(memory) + static_cast<unsigned>(byte);
+    return shared_address(memory) + static_cast<unsigned>(byte);
   }
   __device__ Slots slots() const { return {at(0), at(kBarriersAt)}; }
   /// A warpgroup's half of a tile: 64 rows in two squares of u and two of g.
@@ -93,7 +93,7 @@ __device__ inline void send(const Maps& maps, const Shape& s, const Layout& at) 
 __device__ inline void multiply(const Shape& s, const Layout& at, int warpgroup) {
   const GatedTiles tiles = GatedTiles::of(s);
   const Slots ring = at.slots();
-  const unsigned to = tile_copy::shared_address(at.half(warpgroup));
+  const unsigned to = shared_address(at.half(warpgroup));
   Place<Slots::kStages> place;
   unsigned phase = 0;
   float d[kHalfColumns];
@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(2, 1, 1)
                  const Shape s,
                  const __grid_constant__ Arg arg) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  extern __shared__ __align__(1024) unsigned char memory[];
+  unsigned char* const memory = tile_memory();
   const Layout at{memory};
   at.make_barriers();
   const int warpgroup = wgmma::warpgroup_of_thread();

@@ -39,7 +39,7 @@ struct Spot {
 
 /// The address of memory that `own` points to.
 __device__ inline unsigned square_of(const unsigned char* own, int i) {
-  return tile_copy::shared_address(own) + static_cast<unsigned>(i) * kSquare;
+  return shared_address(own) + static_cast<unsigned>(i) * kSquare;
 }
 template <class Finish>
 __device__ inline void produce(const Maps& maps, const Shape& s, const Slots& ring) {
@@ -138,8 +138,8 @@ __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(2, 1, 1)
                    const Shape s,
                    const typename Finish::Arg arg) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  extern __shared__ __align__(1024) unsigned char memory[];
-  const unsigned base = tile_copy::shared_address(memory);
+  unsigned char* const memory = tile_memory();
+  const unsigned base = shared_address(memory);
   const Slots ring{base, base + kBarriersAt};
   ring.start();
   const int warpgroup = wgmma::warpgroup_of_thread();

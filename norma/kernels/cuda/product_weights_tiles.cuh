@@ -147,8 +147,8 @@ __device__ inline void work(
 inline __global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(2, 1, 1) weights_kernel(
     const __grid_constant__ Maps maps, const Deal deal, const Result c, float4* workspace) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  extern __shared__ __align__(1024) unsigned char memory[];
-  const unsigned base = tile_copy::shared_address(memory);
+  unsigned char* const memory = tile_memory();
+  const unsigned base = shared_address(memory);
   const Slots ring{base, base + Slots::kBytes};
   ring.start();
   const int warpgroup = wgmma::warpgroup_of_thread();

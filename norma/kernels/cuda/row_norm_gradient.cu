@@ -21,8 +21,8 @@ struct Incoming {
   static constexpr int kBytes = kStages * kTensors * kThreads * static_cast<int>(sizeof(uint4));
 
   __device__ static uint4* place(int stage, int tensor) {
-    extern __shared__ uint4 packs_of_rows[];
-    return packs_of_rows + (stage * kTensors + tensor) * kThreads + threadIdx.x;
+    auto* const packs = reinterpret_cast<uint4*>(block_memory());
+    return packs + (stage * kTensors + tensor) * kThreads + threadIdx.x;
   }
   __device__ static void send_for(int stage, int tensor, const Bf16* from) {
     copy_later(place(stage, tensor), from);

@@ -117,7 +117,7 @@ struct RowTeam {
   template <int kIndex>
   __device__ void barrier() const {
     if (kIndex + 1 == kTeams || index == kIndex) {
-      asm volatile("bar.sync %0, %1;" ::"n"(kIndex + 1), "n"(kSpan) : "memory");
+      meet_some<kIndex + 1, kSpan>();
     } else if constexpr (kIndex + 1 < kTeams) {
       barrier<kIndex + 1>();
     }

@@ -29,11 +29,6 @@ struct CUtensorMap {
 
 namespace norma::kernels::tile_copy {
 
-inline unsigned shared_address(const void* at) {
-  return static_cast<unsigned>(static_cast<const unsigned char*>(at) - hopper::shared_memory()) +
-         hopper::kSharedBase;
-}
-
 inline void make_barrier(unsigned barrier, int arrivals) {
   hopper::make_barrier(barrier, arrivals);
 }
@@ -80,6 +75,9 @@ inline auto bring_box(
       std::memcpy(of_box(from, to, r, c), &value, sizeof value);
     });
   };
+}
+inline void copy_span(unsigned to, const void* from, unsigned bytes, unsigned barrier) {
+  hopper::copy([=] { std::memcpy(hopper::shared(to, bytes), from, bytes); }, barrier, bytes);
 }
 inline void copy_head(unsigned to,
                       const CUtensorMap* from,
@@ -141,6 +139,8 @@ inline void wait_until_stored() { hopper::read_stores(); }
 inline void tell(unsigned* told, unsigned value) { *told = value; }
 inline bool is_told(const unsigned* told, unsigned value) { return hopper::looked(*told == value); }
 inline void pause() {}
+/// Kernels that send find no clusters here (has_clusters() in cluster.cuh).
+inline void send(unsigned, float4, unsigned, unsigned) { hopper::trap(); }
 inline void put_shared(unsigned to, float4 values) {
   std::memcpy(hopper::shared(to, sizeof values), &values, sizeof values);
 }

@@ -22,4 +22,15 @@ inline bool describe(Rows<const Bf16> all, CUtensorMap& map, const Box& of = {})
   return true;
 }
 
+inline bool describe_heads(
+    Rows<const Bf16> all, Index width, Index rows, Index count, CUtensorMap& map) {
+  map = {.data = const_cast<Bf16*>(all.data),
+         .width = width,
+         .heads = all.cols / width,
+         .rows = rows,
+         .count = count,
+         .stride = all.stride};
+  return true;
+}
+
 }  // namespace norma::kernels::tile_copy

@@ -110,18 +110,18 @@ inline void multiply_add_turned(float (&d)[32], std::uint64_t a, std::uint64_t b
 }
 
 inline void load_matrices(unsigned row, unsigned (&to)[4]) {
-  const hopper::OfLanes& all = exchange_one(row);
+  const hopper::OfLanes& all = hopper::exchange_one(row);
   const auto lane = static_cast<unsigned>(hopper::thread() % 32);
   for (unsigned m = 0; m < 4; ++m) {
-    const unsigned from = of_lane<unsigned>(all, 8 * m + lane / 4) + lane % 4 * 4;
+    const unsigned from = hopper::of_lane<unsigned>(all, 8 * m + lane / 4) + lane % 4 * 4;
     std::memcpy(&to[m], hopper::shared(from, 4), 4);
   }
 }
 inline void store_matrices(unsigned row, const unsigned (&from)[4]) {
-  const hopper::OfLanes& all = exchange_one(row);
+  const hopper::OfLanes& all = hopper::exchange_one(row);
   const auto lane = static_cast<unsigned>(hopper::thread() % 32);
   for (unsigned m = 0; m < 4; ++m) {
-    const unsigned to = of_lane<unsigned>(all, 8 * m + lane / 4) + lane % 4 * 4;
+    const unsigned to = hopper::of_lane<unsigned>(all, 8 * m + lane / 4) + lane % 4 * 4;
     std::memcpy(hopper::shared(to, 4), &from[m], 4);
   }
 }
