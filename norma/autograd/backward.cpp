@@ -187,7 +187,9 @@ void Backward::put(const Tensor& from, const Target& to) {
 }
 
 void Backward::put_at_once(const Tensor& from, Var input) {
-  put(from, faulty(input) || handed_out(input) ? into(input) : direct_target(input));
+  const int handed = handed_count_;
+  put(from, into(input));
+  handed_count_ = handed;  // it is written: what follows may add to it
 }
 
 bool Backward::handed_out(Var input) const {

@@ -17,11 +17,14 @@ struct DropRule {
   double scale;  // of what is kept
   Index first;   // number of the first row (dropout) or sample (drop_path) among those drawn for
 
-  /// Steps lie above the streams of who draws within one.
+  /// A step's number begins at this bit of the stream; below it is who draws.
   static constexpr int kStepBit = 20;
-  constexpr RandomKey key_of_step() const {
-    if (step == nullptr) return key;
-    return {key.seed, key.stream + (static_cast<std::uint64_t>(*step) << kStepBit)};
+  /// The rule of this step, with its number in the key.
+  constexpr DropRule at_step() const {
+    DropRule rule = *this;
+    if (step != nullptr) rule.key.stream += static_cast<std::uint64_t>(*step) << kStepBit;
+    rule.step = nullptr;
+    return rule;
   }
 };
 

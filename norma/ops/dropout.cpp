@@ -7,7 +7,7 @@ namespace norma {
 
 namespace {
 
-void require_drop(std::string_view op, const DropSpec& spec) {
+void require_drop(std::string_view op, Var x, const DropSpec& spec) {
   if (!(spec.rate >= 0 && spec.rate < 1)) {
     throw RequestError(say(op, ": rate must lie in [0, 1), got ", spec.rate, "."));
   }
@@ -15,6 +15,14 @@ void require_drop(std::string_view op, const DropSpec& spec) {
   if (spec.step.shape != Shape{1}) throw ShapeError(op, "step", "(1)", spec.step.shape.text());
   if (spec.step.dtype != DType::i32) {
     throw RequestError(say(op, ": step must be i32, got ", name_of(spec.step.dtype), "."));
+  }
+  if (spec.step.device != x.value().device) {
+    throw RequestError(say(op,
+                           ": x lies on ",
+                           name_of(x.value().device),
+                           ", step on ",
+                           name_of(spec.step.device),
+                           "."));
   }
 }
 
@@ -56,7 +64,7 @@ void drop_samples(const Tensor& from, const Tensor& to, Into into, const DropSpe
 Var dropout(Var x, DropSpec spec) {
   constexpr std::string_view kOp = "dropout";
   require_float(kOp, "x", x);
-  require_drop(kOp, spec);
+  require_drop(kOp, x, spec);
   if (spec.rate == 0 || !spec.training) return x;
 
   Tape& tape = x.tape();
@@ -73,7 +81,7 @@ Var dropout(Var x, DropSpec spec) {
 Var drop_path(Var x, DropSpec spec) {
   constexpr std::string_view kOp = "drop_path";
   require_float(kOp, "x", x);
-  require_drop(kOp, spec);
+  require_drop(kOp, x, spec);
   if (x.shape().rank() < 2) throw ShapeError(kOp, "x", "(B, ...)", x.shape().text());
   if (spec.rate == 0 || !spec.training) return x;
 

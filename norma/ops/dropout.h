@@ -7,10 +7,11 @@
 namespace norma {
 
 struct DropSpec {
-  double rate = 0;         // probability of being dropped, in [0, 1)
-  RandomKey key = {};      // who draws: different for every layer and site
-  Tensor step = {};        // (1) i32 beside x, or absent: each of its numbers has masks of its own.
-                           // It is read when they are drawn, so that a graph draws new ones.
+  double rate = 0;     // probability of being dropped, in [0, 1)
+  RandomKey key = {};  // who draws: different for every layer and site
+  Tensor step = {};    // (1) i32 beside x, or absent: each of its numbers has masks of its own
+                       // where streams are below 2²⁰. It is read when they are drawn, so that a
+                       // graph draws new ones, and again by backward: until then it stays.
   bool training = true;    // false: nothing is dropped
   Index first_sample = 0;  // number of x's first sample in the batch that it is a part of
 };

@@ -8,7 +8,7 @@ namespace norma::device {
 
 void check(cudaError_t code, std::string_view doing) {
   if (code == cudaSuccess) return;
-  cudaGetLastError();  // the next launch would report this one again
+  cudaGetLastError();  // a library that looks after its own launches would report this one
   // Sticky errors come back again; while a graph is taken down nobody may wait for one.
   const cudaError_t later = cudaDeviceSynchronize();
   const bool lost = later != cudaSuccess && later != cudaErrorStreamCaptureUnsupported;

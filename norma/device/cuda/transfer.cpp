@@ -48,7 +48,7 @@ class Stage {
   Event left_;     // to where it belongs
 };
 
-/// They are used in turn. A step has three copies; those of the next may be on their way before the
+/// They are used in turn. A step has two copies; those of the next may be on their way before the
 /// last of this one has left.
 class Stages {
  public:

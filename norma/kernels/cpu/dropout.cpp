@@ -42,13 +42,13 @@ void group_words(RandomKey key, std::uint64_t position, std::uint32_t* __restric
 
 void run(Cpu, const Dropout<float>& a) {
   const Index cols = a.from.cols;
-  const auto scale = static_cast<float>(a.rule.scale);
-  const std::uint32_t threshold = a.rule.threshold;
-  const RandomKey key = a.rule.key_of_step();
+  const DropRule rule = a.rule.at_step();
+  const auto scale = static_cast<float>(rule.scale);
+  const std::uint32_t threshold = rule.threshold;
   for_each_row(a.from.rows, cols, [&](Index r) {
     std::uint32_t words[kDropGroup];
     for (Index at = 0; at < cols; at += kDropGroup) {
-      group_words(key, drop_group_position(a.rule.first + r, cols, at), words);
+      group_words(rule.key, drop_group_position(rule.first + r, cols, at), words);
       const float* __restrict from = a.from.row(r) + at;
       float* __restrict to = a.to.row(r) + at;
       const Index n = std::min(kDropGroup, cols - at);
@@ -63,11 +63,11 @@ void run(Cpu, const Dropout<float>& a) {
 
 void run(Cpu, const DropPath<float>& a) {
   const Index cols = a.from.cols;
-  const auto scale = static_cast<float>(a.rule.scale);
-  const RandomKey key = a.rule.key_of_step();
+  const DropRule rule = a.rule.at_step();
+  const auto scale = static_cast<float>(rule.scale);
   for_each_row(a.from.rows, cols, [&](Index r) {
-    const auto sample = static_cast<std::uint64_t>(a.rule.first + r / a.rows_per_sample);
-    const bool kept = random_word(key, sample) >= a.rule.threshold;
+    const auto sample = static_cast<std::uint64_t>(rule.first + r / a.rows_per_sample);
+    const bool kept = random_word(rule.key, sample) >= rule.threshold;
     const float* __restrict from = a.from.row(r);
     float* __restrict to = a.to.row(r);
     if (kept) {

@@ -19,8 +19,7 @@ __device__ inline void put_kept(
 /// each of which draws N / 4 of the group's 16 blocks; votes carry the bits to where they belong.
 /// All lanes of the warp call it, with neighbouring packs of one row, also beyond its last column.
 template <int N>
-__device__ inline unsigned kept_bits(
-    const DropRule& rule, RandomKey key, Index r, Index cols, Index c) {
+__device__ inline unsigned kept_bits(const DropRule& rule, Index r, Index cols, Index c) {
   constexpr int kLanes = static_cast<int>(kDropGroup) / N;
   constexpr int kBlocks = N / 4;
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
@@ -29,7 +28,7 @@ __device__ inline unsigned kept_bits(
   unsigned votes[kBlocks];
 #pragma unroll
   for (int b = 0; b < kBlocks; ++b) {
-    const RandomBlock words = random_block(key, first + b);
+    const RandomBlock words = random_block(rule.key, first + b);
 #pragma unroll
     for (int w = 0; w < 4; ++w) {
       const unsigned vote = __ballot_sync(0xFFFFFFFFU, words[w] >= rule.threshold);
@@ -46,11 +45,10 @@ __device__ inline unsigned kept_bits(
   return kept;
 }
 template <>
-__device__ inline unsigned kept_bits<1>(
-    const DropRule& rule, RandomKey key, Index r, Index cols, Index c) {
+__device__ inline unsigned kept_bits<1>(const DropRule& rule, Index r, Index cols, Index c) {
   const Index in_group = c % kDropGroup;
   const std::uint64_t first = drop_group_position(rule.first + r, cols, c);
-  const RandomBlock words = random_block(key, first + in_group % kDropLanes);
+  const RandomBlock words = random_block(rule.key, first + in_group % kDropLanes);
   unsigned kept = 0;
 #pragma unroll
   for (int w = 0; w < 4; ++w) {
@@ -63,14 +61,14 @@ template <class T, int N>
 __global__ void dropout_kernel(Dropout<T> a) {
   const Index c = own_column<N>();
   const Index cols = a.from.cols;
-  const auto scale = static_cast<Math<T>>(a.rule.scale);
-  const RandomKey key = a.rule.key_of_step();
+  const DropRule rule = a.rule.at_step();
+  const auto scale = static_cast<Math<T>>(rule.scale);
   // A warp has one row, so that all its lanes vote; those beyond the last column do no more.
   walk_all_rows(
       a.from.rows,
       [&](Index r) { return c < cols ? load_packs<N>(r, c, a.from) : Packs<T, N, 1>{}; },
       [&](Index r, const Packs<T, N, 1>& in) {
-        const unsigned kept = kept_bits<N>(a.rule, key, r, cols, c);
+        const unsigned kept = kept_bits<N>(rule, r, cols, c);
         if (c < cols) put_kept(in.of[0], kept, scale, a.to.row(r) + c, a.into);
       });
 }
@@ -78,19 +76,19 @@ __global__ void dropout_kernel(Dropout<T> a) {
 // A warp takes a row: one draw serves all its columns, and rows that are dropped are not read.
 template <class T, int N>
 __global__ void drop_path_kernel(DropPath<T> a) {
-  const auto scale = static_cast<Math<T>>(a.rule.scale);
-  const RandomKey key = a.rule.key_of_step();
+  const DropRule rule = a.rule.at_step();
+  const auto scale = static_cast<Math<T>>(rule.scale);
   const Index step = static_cast<Index>(gridDim.x) * kColumnWarps;
   for (Index r = static_cast<Index>(blockIdx.x) * kColumnWarps + threadIdx.y; r < a.from.rows;
        r += step) {
-    const auto sample = static_cast<std::uint64_t>(a.rule.first + r / a.rows_per_sample);
-    const RandomBlock words = random_block(key, sample / 4);
+    const auto sample = static_cast<std::uint64_t>(rule.first + r / a.rows_per_sample);
+    const RandomBlock words = random_block(rule.key, sample / 4);
     std::uint32_t word = words[0];
 #pragma unroll
     for (int w = 1; w < 4; ++w) {
       if (sample % 4 == w) word = words[w];
     }
-    const bool kept = word >= a.rule.threshold;
+    const bool kept = word >= rule.threshold;
     if (!kept && a.into == Into::add) continue;
     const Rows<const T> from = kept ? a.from : Rows<const T>{};
     const unsigned bits = kept ? ~0U : 0U;

@@ -14,27 +14,27 @@ void put_kept(T& slot, T value, bool kept, const DropRule& rule, Into into) {
 
 template <class T>
 void run(Ref, const Dropout<T>& a) {
-  const RandomKey key = a.rule.key_of_step();
+  const DropRule rule = a.rule.at_step();
   for (Index r = 0; r < a.from.rows; ++r) {
     for (Index c = 0; c < a.from.cols; ++c) {
       const Index in_group = c % kDropGroup;
-      const std::uint64_t position = drop_group_position(a.rule.first + r, a.from.cols, c) +
+      const std::uint64_t position = drop_group_position(rule.first + r, a.from.cols, c) +
                                      static_cast<std::uint64_t>(in_group % kDropLanes);
-      const RandomBlock block = random_block(key, position);
+      const RandomBlock block = random_block(rule.key, position);
       const std::uint32_t word = block[static_cast<std::size_t>(in_group / kDropLanes)];
-      put_kept(a.to(r, c), a.from(r, c), word >= a.rule.threshold, a.rule, a.into);
+      put_kept(a.to(r, c), a.from(r, c), word >= rule.threshold, rule, a.into);
     }
   }
 }
 
 template <class T>
 void run(Ref, const DropPath<T>& a) {
-  const RandomKey key = a.rule.key_of_step();
+  const DropRule rule = a.rule.at_step();
   for (Index r = 0; r < a.from.rows; ++r) {
-    const auto sample = static_cast<std::uint64_t>(a.rule.first + r / a.rows_per_sample);
-    const bool kept = random_word(key, sample) >= a.rule.threshold;
+    const auto sample = static_cast<std::uint64_t>(rule.first + r / a.rows_per_sample);
+    const bool kept = random_word(rule.key, sample) >= rule.threshold;
     for (Index c = 0; c < a.from.cols; ++c) {
-      put_kept(a.to(r, c), a.from(r, c), kept, a.rule, a.into);
+      put_kept(a.to(r, c), a.from(r, c), kept, rule, a.into);
     }
   }
 }
