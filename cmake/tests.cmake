@@ -33,9 +33,8 @@ function(norma_test_folder folder)
   set(target test_${folder})
   add_executable(${target} ${sources})
   target_link_libraries(${target} PRIVATE ${test_libraries} GTest::gtest GTest::gtest_main)
-  if(folder STREQUAL "hopper")  # pages of instructions that the host carries out, in place of a GPU's
-    target_include_directories(${target} BEFORE PRIVATE ${tests_root}/hopper/shim)
-    target_compile_options(${target} PRIVATE -Wno-unknown-pragmas -fno-strict-aliasing -fno-extern-tls-init)
+  if(folder STREQUAL "hopper")
+    norma_on_host(${target})
   endif()
   if(folder STREQUAL "io")  # writes compressed files itself; rooms keep their libraries to themselves
     target_link_libraries(${target} PRIVATE ZLIB::ZLIB LibLZMA::LibLZMA norma_zstd)

@@ -27,8 +27,8 @@ FOLDERS = ("norma", "apps", "tests", "bench")
 HEADERS = {".h", ".cuh"}
 SKIPPED = 77
 INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.M)
-# The compile database is g++'s: clang does not know all of its warnings, and its own are not what this tool is about.
-# Nor does it take this option.
+# The compile database is g++'s: clang does not take this option, does not know all of its warnings, and its own are not
+# what this tool is about.
 UNKNOWN_OPTIONS = re.compile(r" -fno-extern-tls-init\b")
 EXTRA = ["--extra-arg=-Wno-error", "--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wno-unknown-attributes"]
 

@@ -12,12 +12,10 @@
 
 #include "tests/hopper/fiber.h"
 
-namespace {
-constexpr std::size_t kBehind = std::size_t{64} << 10;  // nobody's
-}
-// As attention's kernels declare their shared memory, and what all others take.
+// As attention's kernels on Hopper's products declare their shared memory, and what all others
+// take.
 namespace norma::kernels::wgmma {
-alignas(1024) thread_local unsigned char memory[hopper::kSharedBytes + kBehind];
+alignas(1024) thread_local unsigned char memory[hopper::kSharedBytes];
 }  // namespace norma::kernels::wgmma
 
 namespace norma::hopper {
@@ -332,8 +330,6 @@ void run(const Launch& launch, const std::function<void()>& kernel) {
 }
 
 int thread() { return at_work()->current(); }
-unsigned block() { return at_work()->index(); }
-unsigned blocks() { return at_work()->launch().blocks.count(); }
 unsigned rank() {
   at_work()->require_cluster();
   return at_work()->rank();
@@ -342,16 +338,11 @@ void trap() { throw std::runtime_error("a kernel gave up"); }
 
 unsigned char* shared_memory() { return kernels::wgmma::memory; }
 std::byte* shared(unsigned address, std::size_t bytes) {
-  // Variables of a block lie near, before or behind what is nobody's.
-  const auto offset = static_cast<std::int32_t>(address - kSharedBase);
-  const auto end = offset + static_cast<std::int64_t>(bytes);
-  const auto size = static_cast<std::int64_t>(at_work()->launch().shared_bytes);
-  const bool within = offset >= 0 && end <= size;
-  if (!within && end > -std::int64_t{kSharedBase} &&
-      offset < static_cast<std::int64_t>(kSharedBytes + kBehind)) {
-    throw std::runtime_error("shared memory ends before address " + std::to_string(address));
+  const std::size_t size = at_work()->launch().shared_bytes;
+  if (address < kSharedBase || address - kSharedBase + bytes > size) {
+    throw std::runtime_error("there is no shared memory at address " + std::to_string(address));
   }
-  return reinterpret_cast<std::byte*>(shared_memory()) + offset;
+  return reinterpret_cast<std::byte*>(shared_memory()) + (address - kSharedBase);
 }
 unsigned address_of(const void* at) {
   return kSharedBase +
@@ -474,8 +465,8 @@ void product(const std::function<void()>& work) { ask_for(&Thread::products, wor
 void close_products() { at_work()->thread().products.close(); }
 void wait_for_products(int groups_pending) { wait_for(&Thread::products, groups_pending); }
 
-void later(const std::function<void()>& work) { ask_for(&Thread::copies, work); }
-void close_later() { at_work()->thread().copies.close(); }
-void wait_for_later(int groups_pending) { wait_for(&Thread::copies, groups_pending); }
+void own_copy(const std::function<void()>& work) { ask_for(&Thread::copies, work); }
+void close_own_copies() { at_work()->thread().copies.close(); }
+void wait_for_own_copies(int groups_pending) { wait_for(&Thread::copies, groups_pending); }
 
 }  // namespace norma::hopper

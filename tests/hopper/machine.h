@@ -62,14 +62,11 @@ struct Place {
 };
 extern Place here;
 int thread();
-unsigned block();
-unsigned blocks();
 unsigned rank();  // of the block in its cluster
 [[noreturn]] void trap();
 
 unsigned char* shared_memory();
 std::byte* shared(unsigned address, std::size_t bytes);  // throws where there is none
-/// Of something in it, or of a variable of a block, which lies elsewhere.
 unsigned address_of(const void* at);
 
 /// Waits until `count` threads have come to the barrier of this number.
@@ -101,9 +98,9 @@ void store(const std::function<void()>& work);
 void read_stores();
 
 /// Copies of this thread into shared memory: groups of them are closed and waited for in order.
-void later(const std::function<void()>& work);
-void close_later();
-void wait_for_later(int groups_pending);
+void own_copy(const std::function<void()>& work);
+void close_own_copies();
+void wait_for_own_copies(int groups_pending);
 
 /// A look at what another block may change: where it is not there yet, lets others run.
 bool looked(bool there);

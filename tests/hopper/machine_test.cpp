@@ -68,19 +68,24 @@ TEST(HopperMachine, TooManyArrivalsAreFound) {
 TEST(HopperMachine, LateWorkReadsItsOperandsLate) {
   const auto result = [](When when) {
     std::vector<int> product(32);
+    std::vector<int> copied(32);
     std::vector<int> stored(32);
     run({.threads = 32, .when = when}, [&] {
       const auto i = static_cast<std::size_t>(thread());
       int operand = 1;
       norma::hopper::product([&] { product[i] = operand; });
       close_products();
+      own_copy([&] { copied[i] = operand; });
+      close_own_copies();
       store([&] { stored[i] = operand; });
       operand = 2;
       wait_for_products(0);
+      wait_for_own_copies(0);
       read_stores();
       operand = 3;
     });
     EXPECT_EQ(product, stored);
+    EXPECT_EQ(product, copied);
     return product.front();
   };
   EXPECT_EQ(result(When::at_once), 1);
@@ -90,6 +95,8 @@ TEST(HopperMachine, LateWorkReadsItsOperandsLate) {
 TEST(HopperMachine, WhatIsNeverWaitedForIsFound) {
   EXPECT_TRUE(test::throws<std::runtime_error>(
       [] { run({.threads = 32, .when = When::late}, [] { product([] {}); }); }, {"products"}));
+  EXPECT_TRUE(test::throws<std::runtime_error>(
+      [] { run({.threads = 32, .when = When::late}, [] { own_copy([] {}); }); }, {"copies"}));
   EXPECT_TRUE(test::throws<std::runtime_error>(
       [] { run({.threads = 32, .when = When::late}, [] { store([] {}); }); }, {"stores"}));
 }

@@ -8,8 +8,7 @@
 
 namespace norma::device {
 
-/// kernel(arguments...) by so many threads on the stream, with an attribute, or without one where
-/// it is null.
+/// launch() with an attribute, or without one where it is null.
 template <class... Parameters, class... Arguments>
 void launch_as(cudaLaunchAttribute* attribute,
                const char* what,
@@ -29,6 +28,7 @@ void launch_as(cudaLaunchAttribute* attribute,
   check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), what);
 }
 
+/// kernel<<<blocks, threads, shared>>>(arguments...) on the stream.
 template <class... Parameters, class... Arguments>
 void launch(const char* what,
             dim3 blocks,

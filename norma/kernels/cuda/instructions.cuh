@@ -13,8 +13,9 @@ __device__ inline unsigned char* block_memory() {
   extern __shared__ __align__(32) unsigned char memory_of_block[];
   return memory_of_block;
 }
-/// The same from a multiple of 1024 on, where the copy engine can shuffle it. (Attention's pages
-/// declare theirs: from this one the compiler would not see how much of an address is known.)
+/// The same from a multiple of 1024 on, where the copy engine can shuffle it. (Attention on
+/// Hopper's products declares its own: from this one the compiler would not see how much of an
+/// address is known.)
 __device__ inline unsigned char* tile_memory() {
   extern __shared__ __align__(1024) unsigned char memory_of_tiles[];
   return memory_of_tiles;

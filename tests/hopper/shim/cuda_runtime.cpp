@@ -24,6 +24,7 @@ struct State {
   std::map<void*, std::size_t> allocations;
   std::size_t taken = 0;
   cudaGraph_t capture = nullptr;  // where what is queued is taken down
+  std::uint64_t launches = 0;
   std::set<const void*> in_clusters;
   cudaError_t last = cudaSuccess;
   std::string failure;
@@ -33,8 +34,8 @@ State& state() {
   return *kState;
 }
 
-cudaError_t told(cudaError_t code) {
-  if (code != cudaSuccess) state().last = code;
+cudaError_t failed(cudaError_t code) {
+  state().last = code;
   return code;
 }
 
@@ -48,7 +49,7 @@ struct CUgraph_st {
   bool own = true;  // not within another
   std::vector<std::unique_ptr<unsigned>> doors;
   std::vector<std::unique_ptr<CUgraph_st>> inner;
-  std::vector<std::unique_ptr<cudaGraph_t>> told;
+  cudaGraph_t self = this;  // for who wants a place where a graph is named
 };
 
 namespace norma::hopper {
@@ -62,7 +63,7 @@ cudaError_t queue(std::function<void()> work) {
     work();
   } catch (const std::exception& error) {
     state().failure = error.what();
-    return told(cudaErrorInvalidValue);
+    return failed(cudaErrorInvalidValue);
   }
   return cudaSuccess;
 }
@@ -77,6 +78,9 @@ cudaError_t queue_kernel(const cudaLaunchConfig_t& config,
     if (config.attrs[i].id == cudaLaunchAttributeCooperative) launch.together = true;
   }
   return queue([launch, kernel, thread = std::move(thread)]() mutable {
+    // Now as early as it may be, now as late.
+    launch.seed = ++state().launches;
+    launch.when = launch.seed % 2 == 0 ? When::late : When::at_once;
     // A kernel says only by what it asks for that its blocks come in pairs.
     if (state().in_clusters.contains(kernel)) launch.cluster = 2;
     try {
@@ -127,7 +131,7 @@ cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   const std::size_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   *memory = whole > kTotalBytes - state().taken ? nullptr : std::aligned_alloc(kAlignment, whole);
-  if (*memory == nullptr) return told(cudaErrorMemoryAllocation);
+  if (*memory == nullptr) return failed(cudaErrorMemoryAllocation);
   state().allocations[*memory] = whole;
   state().taken += whole;
   return cudaSuccess;
@@ -142,7 +146,7 @@ cudaError_t cudaFree(void* memory) {
 }
 cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
   *memory = std::malloc(bytes);
-  return *memory == nullptr ? told(cudaErrorMemoryAllocation) : cudaSuccess;
+  return *memory == nullptr ? failed(cudaErrorMemoryAllocation) : cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* memory) {
   std::free(memory);
@@ -163,7 +167,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t) {
-  return state().capture != nullptr ? told(cudaErrorStreamCaptureUnsupported) : cudaSuccess;
+  return state().capture != nullptr ? failed(cudaErrorStreamCaptureUnsupported) : cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
@@ -225,8 +229,7 @@ cudaError_t cudaGraphAddNode(cudaGraphNode_t* node,
   graph->inner.push_back(std::make_unique<CUgraph_st>());
   cudaGraph_t inner = graph->inner.back().get();
   inner->own = false;
-  graph->told.push_back(std::make_unique<cudaGraph_t>(inner));
-  params->conditional.phGraph_out = graph->told.back().get();
+  params->conditional.phGraph_out = &inner->self;
   const auto* const open = reinterpret_cast<const unsigned*>(params->conditional.handle);
   graph->work.emplace_back([=] {
     if (*open == 0) return;

@@ -24,7 +24,6 @@
 #define __shared__ thread_local
 #define __grid_constant__
 #define __align__(bytes)
-#define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __cluster_dims__(...)
 #define __CUDA_ARCH_FEAT_SM90_ALL 1

@@ -1,5 +1,4 @@
-// In place of the page of this name: such copies are stores of the machine, which are read when
-// they are waited for.
+// In place of the page of this name: such copies are done when they are waited for.
 #pragma once
 
 #include "norma/kernels/cuda/pack.cuh"
@@ -7,7 +6,7 @@
 namespace norma::kernels {
 
 inline void copy_later(void* to, const void* from, bool there = true) {
-  hopper::later([=] {
+  hopper::own_copy([=] {
     if (there) {
       std::memcpy(to, from, sizeof(uint4));
     } else {
@@ -15,14 +14,14 @@ inline void copy_later(void* to, const void* from, bool there = true) {
     }
   });
 }
-inline void close_copies() { hopper::close_later(); }
+inline void close_copies() { hopper::close_own_copies(); }
 template <int kPending>
 void wait_for_copies() {
-  hopper::wait_for_later(kPending);
+  hopper::wait_for_own_copies(kPending);
 }
 inline void wait_for_copies() {
-  hopper::close_later();
-  hopper::wait_for_later(0);
+  hopper::close_own_copies();
+  hopper::wait_for_own_copies(0);
 }
 
 }  // namespace norma::kernels

@@ -15,12 +15,13 @@ template <class Words>
 void store_words(void* to, const Words& words) {
   std::memcpy(to, &words, sizeof words);
 }
+/// The first or the second of two bf16.
+inline float half_of(unsigned both, int e) {
+  return __uint_as_float(e == 0 ? both << 16 : both & 0xFFFF0000U);
+}
 inline unsigned larger_pair(unsigned one, unsigned other) {
-  const auto larger = [](unsigned a, unsigned b) {
-    return std::fmax(__uint_as_float(a), __uint_as_float(b));
-  };
-  const float low = larger(one << 16, other << 16);
-  const float high = larger(one & 0xFFFF0000U, other & 0xFFFF0000U);
+  const float low = std::fmax(half_of(one, 0), half_of(other, 0));
+  const float high = std::fmax(half_of(one, 1), half_of(other, 1));
   return std::bit_cast<unsigned>(low) >> 16 | (std::bit_cast<unsigned>(high) & 0xFFFF0000U);
 }
 

@@ -29,7 +29,6 @@ inline void load_turned_matrices(const Bf16* row, unsigned (&to)[4]) {
   }
 }
 
-inline float half_of(unsigned both, int e) { return e == 0 ? low_of(both) : high_of(both); }
 inline void multiply_add(const unsigned (&a)[4], unsigned b0, unsigned b1, float (&c)[4]) {
   hopper::Words mine{};
   std::memcpy(mine.at, a, sizeof mine.at);

@@ -66,13 +66,14 @@ inline unsigned bytes_of_box(const CUtensorMap* map) {
   return static_cast<unsigned>(map->box_rows * map->box_columns) * sizeof(Bf16);
 }
 
+/// Keeps the map itself: who asks may have ended when the copy is done.
 inline auto bring_box(
     unsigned to, const CUtensorMap* from, int column, int head, int row, int index) {
-  return [=] {
-    each_of_box(from, [&](int r, int c) {
-      const Bf16* there = from->at(column + c, head, row + r, index);
+  return [=, map = *from] {
+    each_of_box(&map, [&](int r, int c) {
+      const Bf16* there = map.at(column + c, head, row + r, index);
       const Bf16 value = there == nullptr ? Bf16{} : *there;
-      std::memcpy(of_box(from, to, r, c), &value, sizeof value);
+      std::memcpy(of_box(&map, to, r, c), &value, sizeof value);
     });
   };
 }

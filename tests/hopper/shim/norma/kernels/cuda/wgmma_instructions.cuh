@@ -52,7 +52,6 @@ struct Operand {
 inline int row_in_warpgroup(int r) {
   return hopper::thread() % kWarpgroup / 32 * 16 + hopper::thread() % 32 / 4 + 8 * r;
 }
-inline float half_of(unsigned both, int e) { return e == 0 ? low_of(both) : high_of(both); }
 /// d (+)= left·right, with left(r, depth) of this thread's two rows.
 template <int kCount, class Left>
 void add_up(float (&d)[kCount], const Left& left, const Operand& right, bool turned, bool add) {
