@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "norma/autograd/tape.h"
+#include "norma/base/error.h"
 #include "norma/device/device.h"
 #include "norma/ops/dropout.h"
 #include "norma/tensor/plain.h"
+#include "tests/support/expect.h"
 #include "tests/support/needs_gpu.h"
 #include "tests/support/values.h"
 
@@ -68,6 +70,15 @@ TEST_P(GpuDropout, SamplesAreThoseOfTheCpu) {
     expect_same_mask(drop_path, GetParam(), cols, 0, 0);
     expect_same_mask(drop_path, GetParam(), cols, 3, 2);
   }
+}
+
+TEST_P(GpuDropout, AStepThatLiesElsewhereIsRefused) {
+  const OwnedTensor x({2, 3}, GetParam(), kGpu);
+  const OwnedTensor step({1}, DType::i32);
+  Tape tape(kGpu);
+  const Var v = tape.constant(x.tensor);
+  EXPECT_TRUE(test::throws<RequestError>([&] { dropout(v, {.rate = 0.5, .step = step.tensor}); },
+                                         {"dropout", "x lies on cuda", "step on cpu"}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Types,
