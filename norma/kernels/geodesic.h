@@ -22,6 +22,8 @@ struct GeodesicRow {
   double inv_b = 0;
   double inv_m = 0;
   double turn = 0;  // θ for slerp, ⟨a, b̂⟩ for riem, unused for lerp
+  double aa = 0;    // |a|² and |b̂|²: less than 1 where eps makes them shorter
+  double dd = 0;
 };
 
 template <class T>

@@ -100,18 +100,14 @@ void backward_row(const Weights& w,
   const double inv_h = stats.inv_h;
   const double inv_b = stats.inv_b;
   const double inv_m = stats.inv_m;
+  const double aa = stats.aa;
+  const double dd = stats.dd;
   double mdy = 0;
-  double aa = 0;  // aa and dd: only where the turn has a gradient
-  double dd = 0;
-#pragma omp simd reduction(+ : mdy, aa, dd)
+#pragma omp simd reduction(+ : mdy)
   for (Index c = 0; c < n; ++c) {
     const double a = h[c] * inv_h;
     const double d = b[c] * inv_b;
     mdy += (w.p(c) * a + w.q(c) * d) * dy[c];
-    if constexpr (Weights::kHasTurn) {
-      aa += a * a;
-      dd += d * d;
-    }
   }
   const double back = mdy * inv_m * inv_m * inv_m;  // gm = dy/|m| − m·⟨m,dy⟩/|m|³
   const auto gm_at = [&](Index c, double a, double d) {
@@ -231,7 +227,7 @@ void run(Cpu, const GeodesicForward<float>& args) {
     }
     const double inv_m = inverse_norm(mm, args.eps);
     for (Index c = 0; c < n; ++c) y[c] = static_cast<float>(y[c] * inv_m);
-    args.stats[r] = {inv_h, inv_b, inv_m, turn};
+    args.stats[r] = {inv_h, inv_b, inv_m, turn, hh * inv_h * inv_h, bb * inv_b * inv_b};
   });
 }
 

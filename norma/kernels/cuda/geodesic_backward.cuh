@@ -8,47 +8,63 @@
 namespace norma::kernels {
 
 /// What a row's gradients share: gm = by_dy·dy − by_m·m is that of m,
-///   dh = inv_h·(p·gm + across·d + along_a·a),   db = inv_b·(q·gm + across·a + along_d·d).
+///   dh = inv_h·(p·gm + h_on_a·a + h_on_z·z),   db = inv_b·(q·gm + b_on_a·a + b_on_z·z).
 template <class C>
 struct RowGradient {
   C by_dy;
   C by_m;
-  C across;
-  C along_a;
-  C along_d;
+  C h_on_a;
+  C h_on_z;
+  C b_on_a;
+  C b_on_z;
 };
 
-/// Sums over a row of backward. Everything linear in gm is taken apart into dy and m, so that one
-/// loop finds them all.
-enum GeodesicSum { kMDy, kMM, kPaDy, kPaM, kTurnDy, kTurnM, kAA, kDD, kSums };
-
+/// sums: of dy and of m, each times m and its parts. Everything linear in gm is taken apart into
+/// the two, so that one loop finds them all.
 template <GeodesicRule kRule, class C, int K>
-__device__ RowGradient<C> row_gradient(const Path<kRule, C>& path, C inv_m, const C (&sums)[K]) {
+__device__ RowGradient<C> row_gradient(const Path<kRule, C>& path,
+                                       const GeodesicRow& stats,
+                                       const C (&sums)[2][K]) {
+  const C inv_m = static_cast<C>(stats.inv_m);
+  const C aa = static_cast<C>(stats.aa);
+  const C dd = static_cast<C>(stats.dd);
   RowGradient<C> g{};
   g.by_dy = inv_m;
-  g.by_m = sums[kMDy] * inv_m * inv_m * inv_m;  // gm = dy/|m| − m·⟨m, dy⟩/|m|³
-  const C a_gm = g.by_dy * sums[kPaDy] - g.by_m * sums[kPaM];  // ⟨a, p·gm⟩
-  const C d_gm = g.by_dy * (sums[kMDy] - sums[kPaDy]) - g.by_m * (sums[kMM] - sums[kPaM]);
+  // gm = dy/|m| − m·⟨m, dy⟩/|m|³
+  g.by_m = sums[0][0] * inv_m * inv_m * inv_m;
+  C of_gm[K];
+#pragma unroll
+  for (int k = 0; k < K; ++k) of_gm[k] = g.by_dy * sums[0][k] - g.by_m * sums[1][k];
+  C a_gm;  // ⟨a, p·gm⟩
+  C d_gm;  // ⟨d, q·gm⟩
+  C dturn;
+  path.whole(of_gm, a_gm, d_gm, dturn);
+  if (path.framed) {
+    // ∂θ/∂a = −(d − cosθ·a)·2/(sinθ·(|a|² + |d|²)), and d − cosθ·a is sinθ·e; the same for d with
+    // a − cosθ·d = sinθ·(sinθ·a − cosθ·e). lean is what ⟨a, e⟩ takes part in, 0 but for eps.
+    const C by_theta = -2 * dturn / (aa + dd);
+    const C lean = path.tilt * by_theta * (aa - dd) / 2;
+    g.h_on_a = lean - a_gm;
+    g.h_on_z = by_theta;
+    g.b_on_a = path.sine * by_theta - path.cosine * (lean + d_gm);
+    g.b_on_z = -path.cosine * by_theta - path.sine * (lean + d_gm);
+    return g;
+  }
+  C across = 0;
   C along = 0;
   C dot = path.turn;
-  C aa = 0;
-  C dd = 0;
-  if constexpr (kRule == GeodesicRule::riem) {
-    g.across = g.by_dy * sums[kTurnDy] - g.by_m * sums[kTurnM];  // ∂⟨a, d⟩/∂a = d
-  }
+  if constexpr (kRule == GeodesicRule::riem) across = dturn;  // ∂⟨a, d⟩/∂a = d
   if constexpr (kRule == GeodesicRule::slerp) {
-    // ∂θ/∂a = −(d − cosθ·a)·2/(sinθ·(|a|² + |d|²))
-    const C dturn = g.by_dy * sums[kTurnDy] - g.by_m * sums[kTurnM];
-    aa = sums[kAA];
-    dd = sums[kDD];
     dot = path.cosine * (aa + dd) / 2;
     if (path.sine > 0 && aa + dd > 0) {
-      g.across = -2 * dturn * path.inv_sine / (aa + dd);
-      along = -g.across * path.cosine;
+      across = -2 * dturn * path.inv_sine / (aa + dd);
+      along = -across * path.cosine;
     }
   }
-  g.along_a = along - (a_gm + g.across * dot + along * aa);
-  g.along_d = along - (d_gm + g.across * dot + along * dd);
+  g.h_on_a = along - (a_gm + across * dot + along * aa);
+  g.h_on_z = across;
+  g.b_on_a = across;
+  g.b_on_z = along - (d_gm + across * dot + along * dd);
   return g;
 }
 
@@ -71,41 +87,36 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
     const Way path(stats.turn);
     const C inv_h = static_cast<C>(stats.inv_h);
     const C inv_b = static_cast<C>(stats.inv_b);
+    const C inv_b_stretch = inv_b * path.stretch;
     if (!rows.on[0]) out.clear();  // and nothing is added to dalpha
-    const auto load = [&](int p, int c, C(&alpha)[N], C(&a)[N], C(&d)[N], C(&dy)[N]) {
+    const auto load = [&](int p, int c, C(&alpha)[N], C(&a)[N], C(&z)[N], C(&dy)[N]) {
       read_steps(args.alpha, args.alpha_count, args.alpha_mult, c, alpha);
       h.get(p, c, a);
-      b.get(p, c, d);
+      b.get(p, c, z);
       out.get(p, c, dy);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         a[i] *= inv_h;
-        d[i] *= inv_b;
+        z[i] = path.other_direction(a[i], z[i], inv_b_stretch);
       }
     };
-    C sums[Way::kArc ? kSums : Way::kTurns ? kAA : kTurnDy] = {};
+    C sums[2][Way::kSums] = {};
     path.with_case([&](auto usual) {
       team.each([&](int p, int c) {
         C alpha[N];
         C a[N];
-        C d[N];
+        C z[N];
         C dy[N];
-        load(p, c, alpha, a, d, dy);
+        load(p, c, alpha, a, z, dy);
 #pragma unroll
         for (int i = 0; i < N; ++i) {
-          const PathPoint<C> at = path.template point<usual>(alpha[i], a[i], d[i]);
-          const C pa = at.p * a[i];
-          sums[kMDy] += at.m * dy[i];
-          sums[kMM] += at.m * at.m;
-          sums[kPaDy] += pa * dy[i];
-          sums[kPaM] += pa * at.m;
-          if constexpr (Way::kTurns) {
-            sums[kTurnDy] += at.by_turn * dy[i];
-            sums[kTurnM] += at.by_turn * at.m;
-          }
-          if constexpr (Way::kArc) {
-            sums[kAA] += a[i] * a[i];
-            sums[kDD] += d[i] * d[i];
+          const PathPoint<C> at = path.template point<usual>(alpha[i], a[i], z[i]);
+          sums[0][0] += at.m * dy[i];
+          sums[1][0] += at.m * at.m;
+#pragma unroll
+          for (int k = 1; k < Way::kSums; ++k) {
+            sums[0][k] += at.parts[k - 1] * dy[i];
+            sums[1][k] += at.parts[k - 1] * at.m;
           }
         }
       });
@@ -114,29 +125,29 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
     h.look_again();
     b.look_again();
     out.look_again();
-    const RowGradient<C> g = row_gradient(path, static_cast<C>(stats.inv_m), sums);
+    const RowGradient<C> g = row_gradient(path, stats, sums);
     path.with_case([&](auto usual) {
       team.each([&](int p, int c) {
         C alpha[N];
         C a[N];
-        C d[N];
+        C z[N];
         C dy[N];
-        load(p, c, alpha, a, d, dy);
+        load(p, c, alpha, a, z, dy);
         C slope[N];
 #pragma unroll
         for (int i = 0; i < N; ++i) {
-          const PathPoint<C> at = path.template point<usual>(alpha[i], a[i], d[i]);
+          const PathPoint<C> at = path.template point<usual>(alpha[i], a[i], z[i]);
           const C gm = g.by_dy * dy[i] - g.by_m * at.m;
-          const C ga = at.p * gm + g.across * d[i] + g.along_a * a[i];
-          const C gd = at.q * gm + g.across * a[i] + g.along_d * d[i];
+          const C ga = at.p * gm + g.h_on_a * a[i] + g.h_on_z * z[i];
+          const C gd = at.q * gm + g.b_on_a * a[i] + g.b_on_z * z[i];
           slope[i] = gm * at.by_alpha;
           a[i] = inv_h * ga;
-          d[i] = inv_b * gd;
+          z[i] = inv_b * gd;
         }
-        dalpha.add(0, p, c, slope);
+        dalpha.add_products(0, p, c, slope, path.pace);
         if (!rows.on[0]) return;
         if (args.dh) put_row(args.dh.row(r) + c, a, args.dh_into);
-        if (args.db) put_row(args.db.row(r) + c, d, args.db_into);
+        if (args.db) put_row(args.db.row(r) + c, z, args.db_into);
       });
     });
   });

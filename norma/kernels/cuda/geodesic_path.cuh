@@ -42,14 +42,15 @@ __device__ inline void sin_cos(double x, double& sine, double& cosine) {
   sincos(x, &sine, &cosine);
 }
 
-/// m = p·a + q·d at one column, and its slopes.
+/// m = p·a + q·d at one column. Directions of a row: a, and z, which is d or the tangent e
+/// (Path::framed).
 template <class C>
 struct PathPoint {
   C m;
   C p;
   C q;
-  C by_alpha;
-  C by_turn;
+  C by_alpha;  // in units of Path::pace
+  C parts[3];  // m along z, and what makes up the slope in turn (Path::whole)
 };
 
 /// m = a + α·(d − kappa·a): lerp with kappa 1, riem with kappa ⟨a, d⟩, which turns with the row.
@@ -60,30 +61,31 @@ __device__ PathPoint<C> chord_point(C kappa, bool turns, C alpha, C a, C d) {
           .p = 1 - alpha * kappa,
           .q = alpha,
           .by_alpha = tangent,
-          .by_turn = turns ? -alpha * a : C{0}};
+          .parts = {alpha * d, turns ? -alpha * a : C{0}, C{0}}};
 }
 
 /// slerp to second order in θ. The slope is written with d − a, which is small beside a.
 template <class C>
 __device__ PathPoint<C> short_point(C theta, C alpha, C a, C d) {
-  const C w = theta * theta / 6;
+  constexpr C kThird = C{1} / 3;
+  const C w = theta * theta * (kThird / 2);
   const C rest = 1 - alpha;
-  const C p = rest * (1 + w * (1 - rest * rest));
-  const C q = alpha * (1 + w * (1 - alpha * alpha));
-  const C third = theta / 3;
-  const C bend_a = rest * (1 - rest * rest) * third;
-  const C bend_d = alpha * (1 - alpha * alpha) * third;
+  const C bend_a = rest * (1 - rest * rest);
+  const C bend_d = alpha * (1 - alpha * alpha);
+  const C p = rest + w * bend_a;
+  const C q = alpha + w * bend_d;
   return {.m = p * a + q * d,
           .p = p,
           .q = q,
           .by_alpha = (1 + w * (1 - 3 * alpha * alpha)) * (d - a) + 3 * w * (rest - alpha) * a,
-          .by_turn = bend_a * a + bend_d * d};
+          .parts = {q * d, theta * kThird * (bend_a * a + bend_d * d), C{0}}};
 }
 
 template <GeodesicRule kRule, class C>
 struct Path {
   static constexpr bool kTurns = kRule != GeodesicRule::lerp;
   static constexpr bool kArc = kRule == GeodesicRule::slerp;
+  static constexpr int kSums = kArc ? 4 : kTurns ? 3 : 2;  // m, and its parts that are not 0
 
   C turn;  // θ for slerp, ⟨a, d⟩ for riem
   C sine = 0;
@@ -91,6 +93,12 @@ struct Path {
   C inv_sine = 0;
   bool close = false;     // slerp near 0
   bool opposite = false;  // slerp near π
+  // z is stretch·d − tilt·a. On an arc that is the unit tangent e towards d: no quotient of this
+  // form grows where d is near −a. Else it is d.
+  bool framed = false;
+  C tilt = 0;
+  C stretch = 1;
+  C pace = 1;
 
   __device__ explicit Path(double of_row) : turn(static_cast<C>(of_row)) {
     if constexpr (kArc) {
@@ -102,6 +110,11 @@ struct Path {
       inv_sine = 1 / sine;
       close = sine < kClose && !obtuse;
       opposite = sine < static_cast<C>(kSmallSine) && obtuse;
+      framed = !close && !opposite;
+      if (!framed) return;
+      tilt = cosine * inv_sine;
+      stretch = inv_sine;
+      pace = turn;
     }
   }
 
@@ -110,34 +123,50 @@ struct Path {
   /// registers run out.
   template <class F>
   __device__ void with_case(F&& f) const {
-    if (kArc && (close || opposite)) {
+    if (kArc && !framed) {
       f(std::false_type{});
     } else {
       f(std::true_type{});
     }
   }
+  /// z at a column, where the branch is b = d / inv_b; inv_b_stretch is their product.
+  __device__ C other_direction(C a, C b, C inv_b_stretch) const {
+    return kArc ? inv_b_stretch * b - tilt * a : inv_b_stretch * b;
+  }
   template <bool kUsual>
-  __device__ PathPoint<C> point(C alpha, C a, C d) const {
-    if constexpr (kRule == GeodesicRule::lerp) return chord_point(C{1}, false, alpha, a, d);
-    if constexpr (kRule == GeodesicRule::riem) return chord_point(turn, true, alpha, a, d);
-    if constexpr (kUsual) return arc_point(alpha, a, d);
-    return close ? short_point(turn, alpha, a, d) : chord_point(C{1}, false, alpha, a, d);
+  __device__ PathPoint<C> point(C alpha, C a, C z) const {
+    if constexpr (kRule == GeodesicRule::lerp) return chord_point(C{1}, false, alpha, a, z);
+    if constexpr (kRule == GeodesicRule::riem) return chord_point(turn, true, alpha, a, z);
+    if constexpr (kUsual) return arc_point(alpha, a, z);
+    return close ? short_point(turn, alpha, a, z) : chord_point(C{1}, false, alpha, a, z);
+  }
+  /// From ⟨v, m⟩ and ⟨v, parts⟩: ⟨v, p·a⟩, ⟨v, q·d⟩, and v times the slope in turn.
+  __device__ void whole(const C (&sums)[kSums], C& pa, C& qd, C& slope) const {
+    pa = sums[0] - sums[1];
+    qd = sums[1];
+    slope = 0;
+    if constexpr (kTurns) slope = sums[2];
+    if constexpr (kArc) {  // without a frame tilt and the last sum are 0
+      pa -= tilt * sums[2];
+      qd += tilt * sums[2];
+      slope += sums[3] - tilt * sums[1];
+    }
   }
 
  private:
-  /// In the frame of a and the unit tangent e towards d: m = cos(αθ)·a + sin(αθ)·e. No quotient of
-  /// this form grows where d is near −a.
-  __device__ PathPoint<C> arc_point(C alpha, C a, C d) const {
+  /// m = cos(αθ)·a + sin(αθ)·e.
+  __device__ PathPoint<C> arc_point(C alpha, C a, C e) const {
     C s;
     C c;
     sin_cos(alpha * turn, s, c);
-    const C e = (d - cosine * a) * inv_sine;
-    const C q = s * inv_sine;
-    return {.m = c * a + s * e,
-            .p = c - cosine * q,
-            .q = q,
-            .by_alpha = turn * (c * e - s * a),
-            .by_turn = (s - alpha * s) * a + (alpha * c - cosine * q) * e};
+    const C along_e = s * e;
+    const C aside = s * a;
+    const C ahead = c * e - aside;
+    return {.m = c * a + along_e,
+            .p = c - tilt * s,
+            .q = s * inv_sine,
+            .by_alpha = ahead,
+            .parts = {along_e, aside, alpha * ahead}};
   }
 };
 

@@ -3,6 +3,7 @@
 // packs on the way before it uses one, and keeps its factors while it walks on.
 #include <algorithm>
 
+#include "norma/kernels/cuda/norm_gain.cuh"
 #include "norma/kernels/cuda/qk_rope_quick.h"
 #include "norma/kernels/cuda/rope_pairs.cuh"
 #include "norma/kernels/cuda/row_team.cuh"
@@ -65,7 +66,9 @@ struct HeldEight {
   }
 };
 
-template <bool kHalf, int kSpan, int K>
+/// kAfter: the norm comes after the rotation. Rotations keep lengths, up to the rounding of their
+/// factors, so only gains see a difference.
+template <bool kHalf, int kSpan, bool kAfter, int K>
 __global__ void __launch_bounds__(kThreads, kForwardBlocks)
     forward_kernel(QkRopeForward<Bf16> a, RowSets sets, RowWalk walk) {
   const Index pairs = a.factors.pairs;
@@ -74,7 +77,6 @@ __global__ void __launch_bounds__(kThreads, kForwardBlocks)
   // Lanes beyond the head take part in its sums with nothing.
   const int c = team.lane * N < pairs ? team.lane * N : 0;
   const bool there = team.lane * N < pairs;
-  const bool after = a.scaling.after_rope;
   Index factors_at = -1;
   float s0[N];
   float s1[N];
@@ -96,9 +98,6 @@ __global__ void __launch_bounds__(kThreads, kForwardBlocks)
       float v0[N];
       float v1[N];
       x[k].get(v0, v1);
-      // A rotation keeps lengths, up to the rounding of its factors; the defect does not.
-      const bool early = after && turn.defect;
-      if (early) turn(false, v0, v1);
       float sums[1] = {};
 #pragma unroll
       for (int i = 0; i < N; ++i) sums[0] += v0[i] * v0[i] + v1[i] * v1[i];
@@ -108,15 +107,15 @@ __global__ void __launch_bounds__(kThreads, kForwardBlocks)
         team.sum(sums);
         const float square =
             sums[0] * static_cast<float>(a.scaling.weight) + static_cast<float>(a.scaling.eps);
-        rstd = a.scaling.norm == HeadNorm::l2 && sums[0] == 0 ? 0.0F : 1 / sqrtf(square);
+        rstd = a.scaling.norm == HeadNorm::l2 && sums[0] == 0 ? 0.0F : inverse_root(square);
       }
-      if (after && !early) turn(false, v0, v1);
+      if constexpr (kAfter) turn.rotate(false, v0, v1);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         v0[i] *= rstd * s0[i];
         v1[i] *= rstd * s1[i];
       }
-      if (!after) turn(false, v0, v1);
+      if constexpr (!kAfter) turn.rotate(false, v0, v1);
       if (!team.on || !there || r >= sets.rows) continue;
       if (team.lane == 0) a.rstd[r * walk.groups + g] = rstd;
       put_pairs<kHalf>(a.y.row(r) + at, pairs, c, v0, v1, Into::set);
@@ -173,9 +172,9 @@ __global__ void __launch_bounds__(kThreads, kBackwardBlocks)
       x[k].get(v0, v1);
       dy[k].get(g0, g1);
       if (after) {
-        turn(false, v0, v1);
+        turn.rotate(false, v0, v1);
       } else {
-        turn(true, g0, g1);
+        turn.rotate(true, g0, g1);
       }
       const float rstd = rstds[k];
       float sums[1] = {};
@@ -198,7 +197,7 @@ __global__ void __launch_bounds__(kThreads, kBackwardBlocks)
         v0[i] = rstd * (g0[i] * s0[i] - v0[i] * along);
         v1[i] = rstd * (g1[i] * s1[i] - v1[i] * along);
       }
-      if (after) turn(true, v0, v1);
+      if (after) turn.rotate(true, v0, v1);
       put_pairs<kHalf>(a.dx.row(r) + at, pairs, c, v0, v1, a.dx_into);
     }
   });
@@ -219,12 +218,13 @@ void with_span(const RopeFactors<Bf16>& factors, F&& f) {
     with(std::false_type{});
   }
 }
+/// The defective table, a control, is no rotation.
 template <class A>
 bool fits(const A& a) {
   const RopeFactors<Bf16>& f = a.factors;
-  return f.pairs % N == 0 && f.pairs <= 16 * N && a.x.rows > 0 && a.x.rows < (Index{1} << 31) &&
-         row_packs(a.x, N) && row_packs(a.gain, N) && row_packs(f.cosine, N) &&
-         row_packs(f.sine, N);
+  return f.layout != RopeLayout::nvidia_defect && f.pairs % N == 0 && f.pairs <= 16 * N &&
+         a.x.rows > 0 && a.x.rows < (Index{1} << 31) && row_packs(a.x, N) && row_packs(a.gain, N) &&
+         row_packs(f.cosine, N) && row_packs(f.sine, N);
 }
 
 }  // namespace
@@ -233,16 +233,30 @@ bool run_quick(const QkRopeForward<Bf16>& a) {
   if (!fits(a) || !row_packs(a.y, N)) return false;
   const Index pairs = a.factors.pairs;
   const Index sequences = a.x.rows / a.factors.steps;
-  const auto with_rows = [&](auto half, auto span, auto at_once) {
+  const auto start = [&](auto half, auto span, auto after, auto at_once) {
     const RowSets sets(a.x.rows, a.factors.steps, at_once);
     const RowWalk walk = row_walk<Team<span>>(sets.count(), a.x.cols / (2 * pairs), pairs);
-    launch("qk_rope", walk.grid, kThreads, 0, forward_kernel<half, span, at_once>, a, sets, walk);
+    launch("qk_rope",
+           walk.grid,
+           kThreads,
+           0,
+           forward_kernel<half, span, after, at_once>,
+           a,
+           sets,
+           walk);
   };
   with_span(a.factors, [&](auto half, auto span) {
-    if (sequences >= kForwardRows) {
-      with_rows(half, span, std::integral_constant<int, kForwardRows>{});
+    const auto with_rows = [&](auto after) {
+      if (sequences >= kForwardRows) {
+        start(half, span, after, std::integral_constant<int, kForwardRows>{});
+      } else {
+        start(half, span, after, std::integral_constant<int, 1>{});
+      }
+    };
+    if (a.scaling.after_rope) {
+      with_rows(std::true_type{});
     } else {
-      with_rows(half, span, std::integral_constant<int, 1>{});
+      with_rows(std::false_type{});
     }
   });
   return true;

@@ -179,6 +179,10 @@ struct Turn {
   /// R, or Rᵀ: the map of `turned` in kernels/rope.h.
   __device__ void operator()(bool transposed, C (&first)[N], C (&second)[N]) const {
     if (defect) return turn_defect(transposed, first, second);
+    rotate(transposed, first, second);
+  }
+  /// The same where there is no defect.
+  __device__ void rotate(bool transposed, C (&first)[N], C (&second)[N]) const {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       const C x0 = first[i];

@@ -97,7 +97,9 @@ void run(Ref, const GeodesicForward<T>& args) {
       bb += args.b(r, c) * args.b(r, c);
     }
     GeodesicRow& stats = args.stats[r];
-    stats = {inverse_norm(hh, args.eps), inverse_norm(bb, args.eps), 0, 0};
+    stats = {.inv_h = inverse_norm(hh, args.eps), .inv_b = inverse_norm(bb, args.eps)};
+    stats.aa = hh * stats.inv_h * stats.inv_h;
+    stats.dd = bb * stats.inv_b * stats.inv_b;
     Row<T> row = row_of<T>(args, r, stats);
     T apart = 0;
     T joint = 0;
@@ -129,14 +131,10 @@ void run(Ref, const GeodesicBackward<T>& args) {
   for (Index r = 0; r < args.h.rows; ++r) {
     const Row<T> row = row_of<T>(args, r, args.stats[r]);
     const T inv_m = static_cast<T>(args.stats[r].inv_m);
+    const T aa = args.stats[r].aa;
+    const T dd = args.stats[r].dd;
     T ydy = 0;
-    T aa = 0;
-    T dd = 0;
-    for (Index c = 0; c < cols; ++c) {
-      ydy += row.m(c) * inv_m * args.dy(r, c);
-      aa += row.a(c) * row.a(c);
-      dd += row.d(c) * row.d(c);
-    }
+    for (Index c = 0; c < cols; ++c) ydy += row.m(c) * inv_m * args.dy(r, c);
     const auto gm = [&](Index c) { return (args.dy(r, c) - row.m(c) * inv_m * ydy) * inv_m; };
     T dturn = 0;
     for (Index c = 0; c < cols; ++c) {

@@ -127,9 +127,12 @@ const OfLanes& exchange_one(T mine) {
   return exchange(words);
 }
 }  // namespace norma::hopper
+/// Of a lane within the own group of `width`.
 template <class T>
-T __shfl_sync(unsigned, T mine, int lane) {
-  return norma::hopper::of_lane<T>(norma::hopper::exchange_one(mine), static_cast<unsigned>(lane));
+T __shfl_sync(unsigned, T mine, int lane, int width = 32) {
+  const int first = norma::hopper::thread() % 32 / width * width;
+  return norma::hopper::of_lane<T>(norma::hopper::exchange_one(mine),
+                                   static_cast<unsigned>(first + lane % width));
 }
 /// Within groups of `width`, which an xor with less than that never leaves.
 template <class T>
