@@ -93,7 +93,8 @@ endif()
 
 find_program(NORMA_CCACHE ccache)
 if(NORMA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${NORMA_CCACHE})
+  # Whatever folder it is built in: most objects of the presets cpu and emulated are the same (flags.cmake).
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_NOHASHDIR=1 ${NORMA_CCACHE})
 endif()
 find_program(NORMA_CLANG_TIDY NAMES clang-tidy-14 clang-tidy)
 find_program(NORMA_CLANG_FORMAT NAMES clang-format-14 clang-format)

@@ -43,8 +43,8 @@ target_compile_options(norma_flags INTERFACE
                        "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-diag-suppress=554;--compress-mode=size;-Xcompiler=-Wall,-Wextra,-Wno-unknown-pragmas,-fno-math-errno>")
 set(CMAKE_CUDA_FLAGS_RELWITHDEBINFO "-O3 -DNDEBUG")
 
-# Messages name a file as norma/ops/x.cpp wherever the tree lies.
-norma_cxx_options(-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
+# Messages name a file as norma/ops/x.cpp wherever the tree lies, and objects do not know the folder that they were built in.
+norma_cxx_options(-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/= -fdebug-prefix-map=${PROJECT_BINARY_DIR}=build)
 
 # `#pragma omp` is part of the language here; calls of <omp.h> stay in base and kernels (tools/check_rooms.py).
 target_link_libraries(norma_flags INTERFACE OpenMP::OpenMP_CXX)
