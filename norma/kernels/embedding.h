@@ -36,8 +36,9 @@ struct EmbeddingSort {
   // On the GPU sorted tokens are summed in pieces of this many; ids that reach beyond a piece are
   // put together in a second step.
   static constexpr Index kPiece = 64;
-  // What one block sorts, and the values of the digit it sorts by.
-  static constexpr Index kTile = 2048;
+  // What one block sorts, few enough that a batch has blocks for a whole card, and the values of
+  // the digit it sorts by.
+  static constexpr Index kTile = 512;
   static constexpr Index kDigits = 256;
 
   Index tiles() const { return (tokens + kTile - 1) / kTile; }

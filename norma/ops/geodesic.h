@@ -21,9 +21,9 @@ struct GeodesicSpec {
 ///          sin θ < 1e-4: the series of second order near 0, the formula of lerp near π
 ///   riem   y = unit(a + α⊙(d − a·⟨a, d⟩))
 /// h (..., C), b like h, f32|f64, rows may be strided    alpha (C) or (1)    y like h
-/// saves  1/|h|, 1/|b|, 1/|m|, θ or ⟨a, d⟩, |a|² and |d|² per row, f64    sums  f64, order fixed by
-/// C alone grads  dh, db, dalpha; exact including eps. A zero row of h or b has gradient 0; the
-/// slope of
+/// saves  per row, f64: 1/|h|, 1/|b|, 1/|m|, θ or ⟨a, d⟩, and for slerp |a|² and |d|²
+/// sums   f64, order fixed by C alone
+/// grads  dh, db, dalpha; exact including eps. A zero row of h or b has gradient 0; the slope of
 ///        |·| at 0 is +1. For a fixed α pass a constant.
 /// On the tape the op is called lerp, slerp or riem.
 Var geodesic(Var h, Var b, Var alpha, GeodesicSpec spec = {});

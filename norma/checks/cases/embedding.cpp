@@ -38,7 +38,9 @@ OpCheck embedding_check() {
                     {3, 17, 33, 11},
                     {2, 64, 16, 3},
                     {4, 33, 64, 257},
-                    {1, 5, 257, 100}},
+                    {1, 5, 257, 100},
+                    {2, 600, 8, 300},       // ids of two digits, tokens of several tiles of a sort
+                    {9, 1900, 3, 66'000}},  // three digits, and more tiles than lanes
           .condition_sizes = {},
           .bench_sizes = {{8, 1024, 384, 50304}, {32, 1024, 768, 50304}},
           .gpu_bench_sizes = {{64, 1024, 768, 50304}, {16, 1024, 1024, 50304}},

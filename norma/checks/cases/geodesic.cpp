@@ -50,16 +50,20 @@ Var composed(const GeodesicSpec& spec, Var h, Var b, Var raw) {
 }
 
 Problem make(GeodesicRule rule, const Shape& size, const std::string& variant) {
-  const GeodesicSpec spec{.rule = rule, .alpha_mult = kMult};
+  // eps as large as |h|², so that rows of different length stay shorter than 1, each by its own.
+  const bool shortened = variant == "shortened";
+  GeodesicSpec spec{.rule = rule, .alpha_mult = kMult};
+  if (shortened) spec.eps = static_cast<double>(size[1]);
   const Index alphas = variant == "scalar" ? 1 : size[1];
   Problem problem;
-  problem.inputs = {{.name = "h", .shape = size, .role = Role::data},
-                    {.name = "b", .shape = size, .role = Role::data},
-                    {.name = "alpha",
-                     .shape = {alphas},
-                     .center = variant == "negative" ? -1.0 : 1.0,
-                     .spread = kSpread,
-                     .differentiable = variant != "fixed"}};
+  problem.inputs = {
+      {.name = "h", .shape = size, .role = Role::data},
+      {.name = "b", .shape = size, .role = Role::data, .spread = shortened ? 2.0 : 1.0},
+      {.name = "alpha",
+       .shape = {alphas},
+       .center = variant == "negative" ? -1.0 : 1.0,
+       .spread = kSpread,
+       .differentiable = variant != "fixed"}};
   problem.forward = [spec](std::span<const Var> in) {
     return std::vector{geodesic(in[0], in[1], in[2], spec)};
   };
@@ -82,7 +86,7 @@ OpCheck check(std::string op, GeodesicRule rule) {
   return {.op = std::move(op),
           .kind = Kind::geodesic,
           .cancels = true,
-          .variants = {"vector", "scalar", "negative", "fixed"},
+          .variants = {"vector", "scalar", "negative", "fixed", "shortened"},
           .conditions = {Condition::offset, Condition::huge, Condition::tiny},
           .sizes = sizes(),
           .condition_sizes = row_condition_sizes(),

@@ -12,15 +12,19 @@ namespace {
 
 /// size = (rows, in, classes)
 Problem make(const Shape& size, const std::string& variant) {
-  const bool scaled = variant == "scaled" || variant == "all";
+  const bool scaled = variant == "scaled" || variant == "fixed_scale" || variant == "all";
   HeadLossSpec spec{.loss = {.scale_mult = 2}, .rows = variant == "plain" ? 0 : 3};
   if (variant == "all") spec.loss = {.smoothing = 0.1, .z_loss = 0.01, .scale_mult = 2};
   Problem problem;
   problem.inputs = {
-      {.name = "x", .shape = {size[0], size[1]}, .role = Role::data},
+      {.name = "x",
+       .shape = {size[0], size[1]},
+       .role = Role::data,
+       .differentiable = variant != "fixed_x"},
       {.name = "weight",
        .shape = {size[2], size[1]},
-       .spread = 1 / std::sqrt(static_cast<double>(size[1]))},
+       .spread = 1 / std::sqrt(static_cast<double>(size[1])),
+       .differentiable = variant != "fixed_weight"},
       {.name = "targets",
        .shape = {size[0]},
        .role = Role::ids,
@@ -28,8 +32,12 @@ Problem make(const Shape& size, const std::string& variant) {
        .some_ignored = variant == "all"},
   };
   if (scaled) {
-    problem.inputs.push_back(
-        {.name = "scale", .shape = {size[2]}, .role = Role::gain, .center = 0.5, .spread = 0.1});
+    problem.inputs.push_back({.name = "scale",
+                              .shape = {size[2]},
+                              .role = Role::gain,
+                              .center = 0.5,
+                              .spread = 0.1,
+                              .differentiable = variant != "fixed_scale"});
   }
   const auto scale_of = [=](std::span<const Var> in) { return scaled ? in[3] : Var{}; };
   problem.forward = [=](std::span<const Var> in) {
@@ -49,25 +57,26 @@ Problem make(const Shape& size, const std::string& variant) {
 }  // namespace
 
 OpCheck head_loss_check() {
-  return {.op = "head_loss",
-          .kind = Kind::loss,
-          .roundings = 2,
-          .variants = {"plain", "some_rows", "scaled", "all"},
-          .conditions = {Condition::zero_gain, Condition::tiny},
-          .sizes = {{1, 5, 7},
-                    {3, 33, 65},
-                    {4, 64, 31},
-                    {17, 8, 257},
-                    {40, 65, 64},
-                    {8, 64, 520},
-                    {300, 72, 520}},
-          .condition_sizes = {{3, 33, 65}, {17, 8, 257}},
-          .bench_sizes = {{768, 128, 65}, {4096, 192, 4096}},
-          .gpu_bench_sizes = {{65536, 768, 50304}, {16384, 1024, 50304}},
-          .make = make,
-          .flops = [](const Shape& s) { return 6.0 * static_cast<double>(s[0] * s[1] * s[2]); },
-          .backward_flops = 0,
-          .gradients_in_forward = true};
+  return {
+      .op = "head_loss",
+      .kind = Kind::loss,
+      .roundings = 2,
+      .variants = {"plain", "some_rows", "fixed_x", "fixed_weight", "scaled", "fixed_scale", "all"},
+      .conditions = {Condition::zero_gain, Condition::tiny},
+      .sizes = {{1, 5, 7},
+                {3, 33, 65},
+                {4, 64, 31},
+                {17, 8, 257},
+                {40, 65, 64},
+                {8, 64, 520},
+                {300, 72, 520}},
+      .condition_sizes = {{3, 33, 65}, {17, 8, 257}},
+      .bench_sizes = {{768, 128, 65}, {4096, 192, 4096}},
+      .gpu_bench_sizes = {{65536, 768, 50304}, {16384, 1024, 50304}},
+      .make = make,
+      .flops = [](const Shape& s) { return 6.0 * static_cast<double>(s[0] * s[1] * s[2]); },
+      .backward_flops = 0,
+      .gradients_in_forward = true};
 }
 
 }  // namespace norma::checks

@@ -39,17 +39,19 @@ __global__ void clear_kernel(
     SortedIds sorted, Index tokens, Index vocabulary, W* dtable, Index cols) {
   const Index v = static_cast<Index>(blockIdx.x) * (kRowThreads / 32) + threadIdx.x / 32;
   if (v >= vocabulary) return;
-  Index low = 0;  // the first place whose id is not below v
+  // The first place whose id is not below v lies from low to high; each lane looks at one between.
+  const auto lane = static_cast<Index>(threadIdx.x % 32);
+  Index low = 0;
   for (Index high = tokens; low < high;) {
-    const Index middle = (low + high) / 2;
-    if (sorted.ids[middle] < v) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
+    const Index step = (high - low + 31) / 32;
+    const Index place = low + lane * step;
+    const bool below = place < high && sorted.ids[place] < v;
+    const Index lanes = __popc(__ballot_sync(0xFFFFFFFFU, below));
+    high = min(high, low + lanes * step);
+    if (lanes > 0) low += (lanes - 1) * step + 1;
   }
   if (low < tokens && sorted.ids[low] == v) return;
-  for (Index c = threadIdx.x % 32; c < cols; c += 32) dtable[v * cols + c] = 0;
+  for (Index c = lane; c < cols; c += 32) dtable[v * cols + c] = 0;
 }
 
 constexpr int kPiece = EmbeddingSort::kPiece;

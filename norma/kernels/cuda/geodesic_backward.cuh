@@ -26,8 +26,12 @@ __device__ RowGradient<C> row_gradient(const Path<kRule, C>& path,
                                        const GeodesicRow& stats,
                                        const C (&sums)[2][K]) {
   const C inv_m = static_cast<C>(stats.inv_m);
-  const C aa = static_cast<C>(stats.aa);
-  const C dd = static_cast<C>(stats.dd);
+  C aa = 0;  // only an angle depends on how long a and d are
+  C dd = 0;
+  if constexpr (kRule == GeodesicRule::slerp) {
+    aa = static_cast<C>(stats.aa);
+    dd = static_cast<C>(stats.dd);
+  }
   RowGradient<C> g{};
   g.by_dy = inv_m;
   // gm = dy/|m| − m·⟨m, dy⟩/|m|³

@@ -37,14 +37,14 @@ __global__ void __launch_bounds__(Team::kThreads, kRowBlocks<T, Team, 768>)
     GeodesicRow stats;
     stats.inv_h = inverse_norm(squares[0], args.eps);
     stats.inv_b = inverse_norm(squares[1], args.eps);
-    stats.aa = squares[0] * stats.inv_h * stats.inv_h;
-    stats.dd = squares[1] * stats.inv_b * stats.inv_b;
     const auto inv_h = static_cast<C>(stats.inv_h);
     const auto inv_b = static_cast<C>(stats.inv_b);
     if constexpr (kDot) {
       stats.turn = static_cast<double>(squares[2]) * stats.inv_h * stats.inv_b;
     }
     if constexpr (kRule == GeodesicRule::slerp) {
+      stats.aa = squares[0] * stats.inv_h * stats.inv_h;
+      stats.dd = squares[1] * stats.inv_b * stats.inv_b;
       const double dot = stats.turn;
       const double both = stats.aa + stats.dd;
       stats.turn = angle_of(static_cast<C>(both - 2 * dot), static_cast<C>(both + 2 * dot));

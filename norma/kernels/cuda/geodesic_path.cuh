@@ -93,8 +93,8 @@ struct Path {
   C inv_sine = 0;
   bool close = false;     // slerp near 0
   bool opposite = false;  // slerp near π
-  // z is stretch·d − tilt·a. On an arc that is the unit tangent e towards d: no quotient of this
-  // form grows where d is near −a. Else it is d.
+  // z is stretch·d − tilt·a. On an arc that is the unit tangent e towards d, which stays of length
+  // one where d is near −a and quotients by the sine grow. Else it is d.
   bool framed = false;
   C tilt = 0;
   C stretch = 1;

@@ -180,7 +180,7 @@ __device__ inline C warp_sum(C value) {
   return value;
 }
 /// kSums such sums at once, with the same bits. While a lane has several, it goes on with half of
-/// them and its partner with the other half: fewer than half of the exchanges from four sums on.
+/// them and its partner with the other half: about half of the exchanges from four sums on.
 template <int kLanes = 32, int kSums, class C>
 __device__ inline void warp_sums(C (&values)[kSums]) {
   if constexpr (kSums == 1) {

@@ -1,4 +1,5 @@
 // qk_rope of f32, and of bf16 where heads do not lie in packs of 16 bytes.
+#include "norma/kernels/cuda/norm_gain.cuh"
 #include "norma/kernels/cuda/qk_rope_quick.h"
 #include "norma/kernels/cuda/rope_pairs.cuh"
 #include "norma/kernels/cuda/row_team.cuh"
@@ -37,7 +38,7 @@ __global__ void __launch_bounds__(Team::kThreads, 2)
     if (a.scaling.norm != HeadNorm::none) {
       team.sum(sums);
       const C square = sums[0] * static_cast<C>(a.scaling.weight) + static_cast<C>(a.scaling.eps);
-      rstd = a.scaling.norm == HeadNorm::l2 && sums[0] == 0 ? C{0} : 1 / sqrt(square);
+      rstd = a.scaling.norm == HeadNorm::l2 && sums[0] == 0 ? C{0} : inverse_root(square);
     }
     if (team.first()) write(a.rstd[r * walk.groups + g], rstd);
     team.each([&](int p, int c) {

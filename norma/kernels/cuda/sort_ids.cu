@@ -72,25 +72,51 @@ __global__ void count_kernel(Pass pass) {
   pass.counts[threadIdx.x * pass.tiles + blockIdx.x] = sum;
 }
 
-/// counts → the sum of all counts before. One block: there are 256 for every 2048 tokens.
-__global__ void begin_kernel(std::int32_t* counts, Index count) {
-  constexpr int kMost = 1024;
-  __shared__ std::int32_t sums[kMost];
-  const Index each = (count + kMost - 1) / kMost;
-  const Index first = static_cast<Index>(threadIdx.x) * each;
-  const Index last = first + each < count ? first + each : count;
-  std::int32_t sum = 0;
-  for (Index i = first; i < last; ++i) sum += counts[i];
-  sums[threadIdx.x] = sum;
-  for (int step = 1; step < kMost; step *= 2) {
-    __syncthreads();
-    const std::int32_t before =
-        static_cast<int>(threadIdx.x) >= step ? sums[threadIdx.x - step] : 0;
-    __syncthreads();
-    sums[threadIdx.x] += before;
+constexpr int kBeginThreads = 1024;
+constexpr int kDigitsOfWarp = kDigits / (kBeginThreads / 32);
+
+/// counts → the sum of all counts before. One block, each warp with some digits; neighbours in a
+/// row of counts are read by neighbours in a warp.
+__global__ void begin_kernel(std::int32_t* counts, Index tiles) {
+  __shared__ std::int32_t totals[kDigits];
+  const auto lane = static_cast<int>(threadIdx.x % 32);
+  const auto first = static_cast<int>(threadIdx.x / 32) * kDigitsOfWarp;
+  std::int32_t* const mine = counts + first * tiles;
+  std::int32_t sums[kDigitsOfWarp] = {};
+  for (Index at = lane; at < tiles; at += 32) {
+#pragma unroll
+    for (int k = 0; k < kDigitsOfWarp; ++k) sums[k] += mine[k * tiles + at];
   }
-  std::int32_t at = sums[threadIdx.x] - sum;
-  for (Index i = first; i < last; ++i) at += std::exchange(counts[i], at);
+  warp_sums(sums);
+  if (lane == 0) {
+#pragma unroll
+    for (int k = 0; k < kDigitsOfWarp; ++k) totals[first + k] = sums[k];
+  }
+  __syncthreads();
+  std::int32_t before = 0;
+  for (int digit = lane; digit < first; digit += 32) before += totals[digit];
+  before = warp_sum(before);
+  std::int32_t begins[kDigitsOfWarp];
+#pragma unroll
+  for (int k = 0; k < kDigitsOfWarp; ++k) begins[k] = std::exchange(before, before + sums[k]);
+  for (Index base = 0; base < tiles; base += 32) {
+    const bool there = base + lane < tiles;
+    std::int32_t own[kDigitsOfWarp];
+#pragma unroll
+    for (int k = 0; k < kDigitsOfWarp; ++k) own[k] = there ? mine[k * tiles + base + lane] : 0;
+#pragma unroll
+    for (int k = 0; k < kDigitsOfWarp; ++k) {
+      std::int32_t upto = own[k];  // of the lanes up to this one
+#pragma unroll
+      for (int step = 1; step < 32; step *= 2) {
+        const std::int32_t other =
+            __shfl_sync(0xFFFFFFFFU, upto, lane >= step ? lane - step : lane);
+        if (lane >= step) upto += other;
+      }
+      if (there) mine[k * tiles + base + lane] = begins[k] + upto - own[k];
+      begins[k] += __shfl_sync(0xFFFFFFFFU, upto, 31);
+    }
+  }
 }
 
 __global__ void move_kernel(Pass pass) {
@@ -145,7 +171,7 @@ SortedIds sort_ids(const Rows<const std::int32_t>& ids,
   const auto grid = static_cast<unsigned>(tiles);
   for (; pass.shift < 31 && (sort.vocabulary >> pass.shift) > 0; pass.shift += kDigitBits) {
     launch("counting digits", grid, kThreads, 0, count_kernel, pass);
-    launch("adding counts", grid == 0 ? 0 : 1, 1024, 0, begin_kernel, pass.counts, kDigits * tiles);
+    launch("adding counts", grid == 0 ? 0 : 1, kBeginThreads, 0, begin_kernel, pass.counts, tiles);
     launch("sorting by a digit", grid, kThreads, 0, move_kernel, pass);
     std::int32_t* ids_in = const_cast<std::int32_t*>(pass.ids);
     std::int32_t* tokens_in = const_cast<std::int32_t*>(pass.tokens);

@@ -131,8 +131,8 @@ void run(Ref, const GeodesicBackward<T>& args) {
   for (Index r = 0; r < args.h.rows; ++r) {
     const Row<T> row = row_of<T>(args, r, args.stats[r]);
     const T inv_m = static_cast<T>(args.stats[r].inv_m);
-    const T aa = args.stats[r].aa;
-    const T dd = args.stats[r].dd;
+    const T aa = static_cast<T>(args.stats[r].aa);
+    const T dd = static_cast<T>(args.stats[r].dd);
     T ydy = 0;
     for (Index c = 0; c < cols; ++c) ydy += row.m(c) * inv_m * args.dy(r, c);
     const auto gm = [&](Index c) { return (args.dy(r, c) - row.m(c) * inv_m * ydy) * inv_m; };

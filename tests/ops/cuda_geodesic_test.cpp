@@ -83,7 +83,7 @@ TEST_P(GpuGeodesic, RareRowsAreThoseOfTheReference) {
   const auto [rule, dtype] = GetParam();
   const bool rough = dtype == DType::bf16;
   // Every team of threads a row may have, packs and single elements.
-  for (const Index cols : {33, 64, 200, 512, 768, 1024, 1025, 2048, 4096, 4099, 8192}) {
+  for (const Index cols : {33, 64, 200, 512, 768, 1024, 1025, 1536, 2048, 4096, 4099, 8192}) {
     const Index rows = 5 * kKins;
     const Result want = run(rows, cols, rule, DType::f64, {});
     const Result got = run(rows, cols, rule, dtype, kGpu);
