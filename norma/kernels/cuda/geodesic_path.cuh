@@ -91,8 +91,7 @@ struct Path {
   C sine = 0;
   C cosine = 1;
   C inv_sine = 0;
-  bool close = false;     // slerp near 0
-  bool opposite = false;  // slerp near π
+  bool close = false;  // slerp near 0
   // z is stretch·d − tilt·a. On an arc that is the unit tangent e towards d, which stays of length
   // one where d is near −a and quotients by the sine grow. Else it is d.
   bool framed = false;
@@ -109,7 +108,7 @@ struct Path {
       if (obtuse) cosine = -cosine;
       inv_sine = 1 / sine;
       close = sine < kClose && !obtuse;
-      opposite = sine < static_cast<C>(kSmallSine) && obtuse;
+      const bool opposite = sine < static_cast<C>(kSmallSine) && obtuse;
       framed = !close && !opposite;
       if (!framed) return;
       tilt = cosine * inv_sine;
