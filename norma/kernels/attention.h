@@ -90,10 +90,15 @@ Index backward_scratch(const AttentionShape& shape);
 /// Whether sizes and rules are those for which one kernel on Hopper makes all gradients in bf16.
 inline constexpr Index kJointWidth = 64;  // of a head
 inline constexpr Index kJointTile = 128;  // queries, and keys
+/// Visits of tiles of keys to blocks of queries. Each has two bytes in the GPU's memory, which no
+/// forecast counts, and so many take a quarter of a second to plan (joint_schedule.h).
+inline constexpr Index kMostJointVisits = Index{1} << 24;
 constexpr bool fits_joint_gradient(const AttentionShape& s) {
-  return s.head_width == kJointWidth && s.heads == s.kv_heads && s.queries == s.keys &&
-         s.keys == s.key_rows && s.queries % kJointTile == 0 && s.softcap == 0 && !s.log_length &&
-         s.lengths == nullptr;
+  const Index tiles = s.queries / kJointTile;
+  const Index visits = s.batch * s.heads * tiles * (s.causal ? tiles + 1 : 2 * tiles) / 2;
+  return visits <= kMostJointVisits && s.head_width == kJointWidth && s.heads == s.kv_heads &&
+         s.queries == s.keys && s.keys == s.key_rows && s.queries % kJointTile == 0 &&
+         s.softcap == 0 && !s.log_length && s.lengths == nullptr;
 }
 /// What the Cuda kernels have in their scratch memory, in elements: two numbers for each query of
 /// each head; and for one kernel that makes all gradients, dq in f32 (`sums`) and a count for each

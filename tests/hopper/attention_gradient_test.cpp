@@ -66,6 +66,11 @@ class Gradient {
                          .set = 2,
                          .workers = workers,
                          .causal = c.causal};
+    const JointSchedule schedule = joint_schedule(walk);
+    const wgmma::JointWork work{.walk = walk,
+                                .tiles = schedule.tiles.data(),
+                                .ends = schedule.ends.data(),
+                                .turns = schedule.turns.data()};
     const auto kernel = c.causal ? wgmma::joint_kernel<true> : wgmma::joint_kernel<false>;
     static_assert(wgmma::JointPlan::kBytes <= hopper::kSharedBytes);
     hopper::run({.blocks = static_cast<unsigned>(workers),
@@ -73,7 +78,7 @@ class Gradient {
                  .when = when,
                  .seed = seed,
                  .together = true},
-                [&] { kernel(maps, a, walk, {.dq = sums.data(), .turns = turns.data()}); });
+                [&] { kernel(maps, a, work, {.dq = sums.data(), .turns = turns.data()}); });
   }
 
   const HostRows& got() const { return got_; }
@@ -214,7 +219,8 @@ TEST_P(HopperJointGradient, IsTheFormulaAndHasTheSameBitsWhoeverIsQuick) {
 INSTANTIATE_TEST_SUITE_P(Shapes,
                          HopperJointGradient,
                          testing::Values(HostAttentionCase{1, 128, 1, 1, 64, true, 0.125},
-                                         HostAttentionCase{1, 384, 2, 2, 64, true, 0.125},
+                                         // tiles of one worker that begin at different places
+                                         HostAttentionCase{1, 384, 3, 3, 64, true, 0.125},
                                          HostAttentionCase{2, 256, 1, 1, 64, false, -0.1}));
 
 }  // namespace

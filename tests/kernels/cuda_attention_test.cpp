@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes,
                                          // several tiles for each multiprocessor
                                          Case{16, 512, 12, true},
                                          Case{2, 2048, 3, true},
-                                         // more tiles of a head at work than a warp has lanes
+                                         // many tiles of one head at work
                                          Case{1, 5120, 1, true},
                                          Case{1, 5120, 1, false}));
 

@@ -1,6 +1,9 @@
 // Attention's gradient on Hopper. For heads of 64 in whole tiles all in one kernel, where dq is
 // added up in memory in a fixed order; otherwise dk and dv by tiles of keys and dq by tiles of
 // queries, so that nothing is added by two blocks, and S and dP are made twice.
+#include <map>
+#include <vector>
+
 #include "norma/kernels/cuda/attention_wgmma.h"
 #include "norma/kernels/cuda/attention_wgmma_joint.cuh"
 #include "norma/kernels/cuda/attention_wgmma_keys.cuh"
@@ -59,14 +62,24 @@ __global__ void __launch_bounds__(kRowThreads) rows_kernel(const AttentionBackwa
   }
 }
 
-/// Tiles of a head at work at a time. More of them wait for each other and end less evenly; with
-/// fewer the queries of more heads have to stay in the cache.
-int tiles_together(const AttentionShape& s) {
-  constexpr Index kCache = Index{40} << 20;
-  constexpr Index kBytes = 2 * sizeof(Bf16) + sizeof(float);  // a number of q, of dout and of dq
-  constexpr int kFew = 2;
-  const Index heads = device::multiprocessors() / kFew;
-  return heads * s.queries * kJointWidth * kBytes <= kCache ? kFew : 4;
+template <class T>
+const T* kept_on_gpu(const std::vector<T>& values) {
+  void* const memory = device::allocate(values.size() * sizeof(T));
+  device::copy_in(memory, values.data(), values.size() * sizeof(T));
+  return static_cast<const T*>(memory);
+}
+/// The schedule in the GPU's memory, made when it is first wanted: that is never while a graph is
+/// taken down, because the first step of a shape runs without. Never freed: graphs keep addresses.
+const JointWork& work_of(const JointWalk& walk) {
+  static auto* const kMade = new std::map<JointWalk, JointWork>;
+  const auto made = kMade->find(walk);
+  if (made != kMade->end()) return made->second;
+  const JointSchedule schedule = joint_schedule(walk);
+  const JointWork work{.walk = walk,
+                       .tiles = kept_on_gpu(schedule.tiles),
+                       .ends = kept_on_gpu(schedule.ends),
+                       .turns = kept_on_gpu(schedule.turns)};
+  return kMade->emplace(walk, work).first->second;
 }
 
 /// All three in one kernel; the rows' sums are there.
@@ -77,14 +90,8 @@ void joint_pass(const AttentionBackward<Bf16>& a, const Maps& maps) {
   auto* const turns = reinterpret_cast<unsigned*>(a.scratch + at.turns_at);
   const auto bytes = static_cast<std::size_t>(at.turns) * sizeof(unsigned);
   device::check(cudaMemsetAsync(turns, 0, bytes, device::stream()), "clearing turns");
-  const auto heads = static_cast<int>(s.batch * s.heads);
-  const auto tiles = static_cast<int>(s.keys / kTile);
-  const int multiprocessors = device::multiprocessors();
-  const JointWalk walk{.heads = heads,
-                       .tiles = tiles,
-                       .set = std::clamp(multiprocessors / tiles_together(s), 1, heads),
-                       .workers = std::min(heads * tiles, multiprocessors),
-                       .causal = s.causal};
+  const JointWalk walk =
+      joint_walk(s.batch * s.heads, s.keys / kTile, s.causal, device::multiprocessors());
   launch_together("attention's gradient",
                   walk.workers,
                   kThreads,
@@ -92,7 +99,7 @@ void joint_pass(const AttentionBackward<Bf16>& a, const Maps& maps) {
                   s.causal ? joint_kernel<true> : joint_kernel<false>,
                   maps,
                   a,
-                  walk,
+                  work_of(walk),
                   JointSums{.dq = a.scratch + at.sums_at, .turns = turns});
 }
 

@@ -91,8 +91,9 @@ __device__ void joint_consumer(const AttentionBackward<Bf16>& a, const JointPlan
     set_rows(to, note.row + me * kSide, note.column, values, square);
   };
   tile_copy::wait(plan.own_full(0), 0);
-  JointOrder order(plan.note(0).blocks, plan.note(0).shift);
-  if (order.blocks() == 0) return;
+  int blocks = plan.note(0).blocks;
+  int first = plan.note(0).first;
+  if (blocks == 0) return;
   tile_copy::wait(plan.full(0), 0);
   arrived(dk);
   arrived(dv);
@@ -101,7 +102,7 @@ __device__ void joint_consumer(const AttentionBackward<Bf16>& a, const JointPlan
   commit();
   // P of one half of the queries.
   const auto half_of_p = [&]<int kHalf>(const HeldNumbers<kHalf>& lse, int place, float scale) {
-    if (!kCausal || place != order.blocks() - 1) {
+    if (!kCausal || place != blocks - 1) {
       keys_probabilities<kUnmasked, kHalf>(s, scale, lse, p);
     } else if (me == 0) {
       keys_probabilities<0, kHalf>(s, scale, lse, p);
@@ -115,7 +116,7 @@ __device__ void joint_consumer(const AttentionBackward<Bf16>& a, const JointPlan
     const int before = 1 - stage;
     const int slot = tiles % 2;
     const int slot_before = ended ? 1 - slot : slot;
-    const int place = order.place(f);
+    const int place = joint_place(first, blocks, f);
     const float* numbers = plan.numbers(stage);
     const float factor = numbers[2 * kTile];
     const float scale = factor * kLog2E;
@@ -162,7 +163,7 @@ __device__ void joint_consumer(const AttentionBackward<Bf16>& a, const JointPlan
     // before, for which this one has waited.
 #pragma unroll
     for (int k = 0; k < kTile / 16; ++k) store_fragment(plan.slopes(stage, me), k, ds[k]);
-    ended = ++f == order.blocks();
+    ended = ++f == blocks;
     if (ended) {
       const int next = tiles + 1;
       tile_copy::wait(plan.own_full(next % 2), phase_of(next));
@@ -171,7 +172,8 @@ __device__ void joint_consumer(const AttentionBackward<Bf16>& a, const JointPlan
       if (more) {
         tiles = next;
         f = 0;
-        order = JointOrder(note.blocks, note.shift);
+        blocks = note.blocks;
+        first = note.first;
       }
     }
     if (more) tile_copy::wait(plan.full(before), phase_of(step + 1));
@@ -199,7 +201,7 @@ __device__ void joint_consumer(const AttentionBackward<Bf16>& a, const JointPlan
 template <bool kCausal>
 __global__ void __launch_bounds__(kThreads, 1) joint_kernel(const __grid_constant__ Maps maps,
                                                             const AttentionBackward<Bf16> a,
-                                                            const JointWalk walk,
+                                                            const JointWork work,
                                                             const JointSums sums) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) unsigned char memory[];
@@ -209,9 +211,9 @@ __global__ void __launch_bounds__(kThreads, 1) joint_kernel(const __grid_constan
   if (warpgroup == 2) {
     fewer_registers<kJointOthersRegisters>();
     const int warp = static_cast<int>(threadIdx.x) % kWarpgroup / 32;
-    if (warp == 0) joint_producer(maps, a, walk, plan);
-    if (warp == 1) joint_rounder(a, walk, sums);
-    if (warp > 1) joint_adder(walk, plan, sums, warp - 2);
+    if (warp == 0) joint_producer(maps, a, work, plan);
+    if (warp == 1) joint_rounder(a, work, sums);
+    if (warp > 1) joint_adder(work, plan, sums, warp - 2);
   } else {
     more_registers<kJointConsumerRegisters>();
     joint_consumer<kCausal>(a, plan, warpgroup);

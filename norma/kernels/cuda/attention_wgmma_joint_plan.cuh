@@ -1,9 +1,11 @@
 // What the parts of attention's gradient in one kernel (attention_wgmma_joint.cuh) share: where
-// things lie, and the warp that sends for what they need. A block is a worker of joint_order.h.
+// things lie, and the warp that sends for what they need. A block is a worker of joint_schedule.h.
 #pragma once
 
+#include <cstdint>
+
 #include "norma/kernels/cuda/attention_wgmma.cuh"
-#include "norma/kernels/joint_order.h"
+#include "norma/kernels/joint_schedule.h"
 
 namespace norma::kernels::wgmma {
 
@@ -13,13 +15,13 @@ inline constexpr int kJointConsumerRegisters = 224;
 /// The phase of a barrier of a ring of two that is used for the n-th time, of both together.
 __device__ inline unsigned phase_of(int n) { return static_cast<unsigned>(n) / 2 % 2; }
 
-/// What the producer says of a tile beside its rows: to work it out takes a dozen divisions, for
-/// which those who multiply have no time.
+/// What the producer says of a tile beside its rows: to work it out takes divisions, for which
+/// those who multiply have no time.
 struct alignas(16) JointNote {
   int row;  // of the tile's first key, and the column of its head
   int column;
   int blocks;  // 0: there is no tile any more
-  int shift;
+  int first;   // of JointTile
 };
 
 /// Where things lie in shared memory.
@@ -94,51 +96,59 @@ struct JointSums {
   unsigned* turns;
 };
 
-__device__ inline JointTiles joint_tiles(const JointWalk& walk) {
-  return {walk, static_cast<int>(blockIdx.x)};
-}
-/// By all lanes of a warp: how many tiles add to the block of the n-th visit before this tile does.
-__device__ inline int joint_turn(const JointTiles& at, int visit) {
-  const int end = at.end_of_round();
-  int turn = at.first_of_round();
-  for (int some = turn; some < end; some += 32) {
-    const int other = some + lane();
-    turn += __popc(__ballot_sync(0xFFFFFFFFU, other < end && adds_before(at, visit, other)));
-  }
-  return turn;
-}
+/// The schedule (joint_schedule.h) in memory.
+struct JointWork {
+  JointWalk walk;
+  const JointTile* tiles;
+  const int* ends;
+  const std::uint16_t* turns;
+};
+/// The tiles of this block, one after the other.
+class JointWay {
+ public:
+  __device__ explicit JointWay(const JointWork& work)
+      : next_(work.tiles + work.ends[blockIdx.x]), end_(work.tiles + work.ends[blockIdx.x + 1]) {}
+  __device__ bool there() const { return next_ != end_; }
+  __device__ void next() { ++next_; }
+  __device__ JointTile tile() const { return *next_; }
+
+ private:
+  const JointTile* next_;
+  const JointTile* end_;
+};
 
 __device__ inline void joint_producer(const Maps& maps,
                                       const AttentionBackward<Bf16>& a,
-                                      const JointWalk& walk,
+                                      const JointWork& work,
                                       const JointPlan& plan) {
   const AttentionShape& s = a.shape;
   Place<JointPlan::kStages> place;
   Place<2> own;
-  for (JointTiles at = joint_tiles(walk); at.there(); at.next()) {
-    const int h = at.head() % static_cast<int>(s.heads);
-    const int b = at.head() / static_cast<int>(s.heads);
-    const Index numbers_of_head = static_cast<Index>(at.head()) * s.queries;
+  for (JointWay way(work); way.there(); way.next()) {
+    const JointTile tile = way.tile();
+    const int h = tile.head % static_cast<int>(s.heads);
+    const int b = tile.head / static_cast<int>(s.heads);
+    const Index numbers_of_head = static_cast<Index>(tile.head) * s.queries;
     const float factor = a.head_factor[h];
-    const JointOrder order(at);
+    const int blocks = joint_blocks(work.walk, tile.tile);
     tile_copy::wait(plan.own_empty(own.stage), own.phase ^ 1U);
     if (lane() == 0) {
-      plan.note(own.stage) = {.row = b * static_cast<int>(s.key_rows) + at.tile() * kTile,
+      plan.note(own.stage) = {.row = b * static_cast<int>(s.key_rows) + tile.tile * kTile,
                               .column = h * kSide,
-                              .blocks = order.blocks(),
-                              .shift = order.shift()};
+                              .blocks = blocks,
+                              .first = tile.first};
       const unsigned full = plan.own_full(own.stage);
       tile_copy::arrive_expecting(full, JointPlan::kOwnBytes);
       for (int w = 0; w < 2; ++w) {
-        const int key = at.tile() * kTile + w * kSide;
+        const int key = tile.tile * kTile + w * kSide;
         tile_copy::copy_head(plan.own_k(own.stage, w), &maps.k, 0, h, key, b, full);
         tile_copy::copy_head(plan.own_v(own.stage, w), &maps.v, 0, h, key, b, full);
       }
     }
     __syncwarp();
     own.next();
-    for (int f = 0; f < order.blocks(); ++f, place.next()) {
-      const int query = (walk.tiles - 1 - order.place(f)) * kTile;
+    for (int f = 0; f < blocks; ++f, place.next()) {
+      const int query = (work.walk.tiles - 1 - joint_place(tile.first, blocks, f)) * kTile;
       float lse[4];
       float delta[4];
 #pragma unroll

@@ -2,7 +2,6 @@
 // elements at once, and sums whose order is fixed, so that the same input gives the same bits.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -178,44 +177,6 @@ __device__ inline C warp_sum(C value) {
     value += __shfl_xor_sync(0xFFFFFFFFU, value, step, kLanes);
   }
   return value;
-}
-/// kSums such sums at once, with the same bits. While a lane has several, it goes on with half of
-/// them and its partner with the other half: about half of the exchanges from four sums on.
-template <int kLanes = 32, int kSums, class C>
-__device__ inline void warp_sums(C (&values)[kSums]) {
-  if constexpr (kSums == 1) {
-    values[0] = warp_sum<kLanes>(values[0]);
-    return;
-  }
-  constexpr unsigned kAll = 0xFFFFFFFFU;
-  constexpr auto kWide = static_cast<int>(std::bit_ceil(static_cast<unsigned>(kSums)));
-  C held[kWide] = {};
-#pragma unroll
-  for (int k = 0; k < kSums; ++k) held[k] = values[k];
-  int step = kLanes;  // lanes that share what they hold
-  int count = kWide;
-#pragma unroll
-  for (; count > 1 && step > 1; count /= 2) {
-    step /= 2;
-    const bool upper = (threadIdx.x & static_cast<unsigned>(step)) != 0;
-#pragma unroll
-    for (int i = 0; i < count / 2; ++i) {
-      const C other = upper ? held[i] : held[i + count / 2];
-      const C mine = upper ? held[i + count / 2] : held[i];
-      held[i] = mine + __shfl_xor_sync(kAll, other, step, kLanes);
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < count; ++i) {
-#pragma unroll
-    for (int left = step / 2; left > 0; left /= 2) {
-      held[i] += __shfl_xor_sync(kAll, held[i], left, kLanes);
-    }
-  }
-#pragma unroll
-  for (int k = 0; k < kSums; ++k) {
-    values[k] = __shfl_sync(kAll, held[k % count], k / count * step, kLanes);
-  }
 }
 template <int kLanes = 32, class C>
 __device__ inline C warp_max(C value) {

@@ -78,7 +78,8 @@ struct RowTeam {
   /// Sums over the team, given to all of it. All threads of the block call it, with a row or not.
   template <int K, class C>
   __device__ void sum(C (&values)[K]) {
-    warp_sums<(kSpan < 32 ? kSpan : 32)>(values);
+#pragma unroll
+    for (int k = 0; k < K; ++k) values[k] = warp_sum<(kSpan < 32 ? kSpan : 32)>(values[k]);
     if constexpr (kSpan > 32) {
       // Two sets of parts in turn: one barrier tells that the set before the last has been read.
       __shared__ C parts[2][kThreads / 32][K];

@@ -87,7 +87,8 @@ __global__ void begin_kernel(std::int32_t* counts, Index tiles) {
 #pragma unroll
     for (int k = 0; k < kDigitsOfWarp; ++k) sums[k] += mine[k * tiles + at];
   }
-  warp_sums(sums);
+#pragma unroll
+  for (int k = 0; k < kDigitsOfWarp; ++k) sums[k] = warp_sum(sums[k]);
   if (lane == 0) {
 #pragma unroll
     for (int k = 0; k < kDigitsOfWarp; ++k) totals[first + k] = sums[k];
