@@ -80,7 +80,8 @@ struct Thread {
   bool done = false;
   Groups products;
   Groups copies;
-  std::vector<std::function<void()>> stores;
+  std::vector<std::function<Arrival()>> stores;
+  std::vector<Arrival> arrivals;  // of stores that were read
 };
 
 /// Lanes that see each other's words. The words of two exchanges lie apart: who writes those of the
@@ -220,6 +221,7 @@ void Block::finish_thread() {
     if (!thread().products.empty()) fail("a thread ended before its products were waited for");
     if (!thread().copies.empty()) fail("a thread ended before its copies were waited for");
     if (!thread().stores.empty()) fail("a thread ended before its stores were read");
+    for (const Arrival& arrive : thread().arrivals) arrive();
   } catch (const WantsCluster&) {
     wants_cluster_ = true;
     fail("no cluster");
@@ -436,15 +438,22 @@ void copy_to_both(const std::function<void()>& work, unsigned barrier, unsigned 
   copy(work, barrier, bytes);
 }
 
-void store(const std::function<void()>& work) {
-  if (at_work()->launch().when == When::at_once) return work();
-  at_work()->thread().stores.push_back(work);
+void store(const std::function<Arrival()>& read) {
+  if (at_work()->launch().when == When::at_once) return read()();
+  at_work()->thread().stores.push_back(read);
 }
 void read_stores() {
-  std::vector<std::function<void()>>& stores = at_work()->thread().stores;
-  if (!stores.empty()) at_work()->linger();
-  for (const std::function<void()>& work : stores) work();
-  stores.clear();
+  Thread& thread = at_work()->thread();
+  if (!thread.stores.empty()) at_work()->linger();
+  for (const auto& read : thread.stores) thread.arrivals.push_back(read());
+  thread.stores.clear();
+}
+void finish_stores() {
+  read_stores();
+  std::vector<Arrival>& arrivals = at_work()->thread().arrivals;
+  if (!arrivals.empty()) at_work()->linger();
+  for (const Arrival& arrive : arrivals) arrive();
+  arrivals.clear();
 }
 
 namespace {

@@ -93,9 +93,13 @@ void arrive_at(unsigned address, unsigned rank);
 void copy(const std::function<void()>& work, unsigned barrier, unsigned bytes);
 /// The same at these places of both blocks of a cluster.
 void copy_to_both(const std::function<void()>& work, unsigned barrier, unsigned bytes);
-/// A store of this thread out of shared memory; read_stores() says that it must have been read.
-void store(const std::function<void()>& work);
+/// A store of this thread out of shared memory: `read` takes what is there and returns what puts it
+/// where it belongs. read_stores() says that all must have been read, finish_stores() that they
+/// must have arrived; the rest arrives when the thread has ended.
+using Arrival = std::function<void()>;
+void store(const std::function<Arrival()>& read);
 void read_stores();
+void finish_stores();
 
 /// Copies of this thread into shared memory: groups of them are closed and waited for in order.
 void own_copy(const std::function<void()>& work);

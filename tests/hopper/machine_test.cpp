@@ -77,7 +77,7 @@ TEST(HopperMachine, LateWorkReadsItsOperandsLate) {
       close_products();
       own_copy([&] { copied[i] = operand; });
       close_own_copies();
-      store([&] { stored[i] = operand; });
+      store([&] { return [&to = stored[i], operand] { to = operand; }; });
       operand = 2;
       wait_for_products(0);
       wait_for_own_copies(0);
@@ -98,7 +98,28 @@ TEST(HopperMachine, WhatIsNeverWaitedForIsFound) {
   EXPECT_TRUE(test::throws<std::runtime_error>(
       [] { run({.threads = 32, .when = When::late}, [] { own_copy([] {}); }); }, {"copies"}));
   EXPECT_TRUE(test::throws<std::runtime_error>(
-      [] { run({.threads = 32, .when = When::late}, [] { store([] {}); }); }, {"stores"}));
+      [] { run({.threads = 32, .when = When::late}, [] { store([] { return [] {}; }); }); },
+      {"stores"}));
+}
+
+TEST(HopperMachine, AStoreThatWasReadHasNotArrived) {
+  for (const When when : {When::at_once, When::late}) {
+    int memory = 0;
+    run({.threads = 32, .when = when}, [&] {
+      if (thread() != 0) return;
+      const auto put = [&](int value) {
+        store([&memory, value] { return [&memory, value] { memory = value; }; });
+      };
+      put(1);
+      read_stores();
+      EXPECT_EQ(memory, when == When::late ? 0 : 1);
+      finish_stores();
+      EXPECT_EQ(memory, 1);
+      put(2);
+      read_stores();
+    });
+    EXPECT_EQ(memory, 2);
+  }
 }
 
 TEST(HopperMachine, LanesSeeEachOthersWords) {

@@ -2,8 +2,11 @@
 // (tests/hopper/machine.h), as far as attention needs it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "norma/kernels/cuda/pack.cuh"
 
@@ -100,10 +103,17 @@ inline void copy_box_to_both(
 inline void store_head(
     const CUtensorMap* to, int column, int head, int row, int index, unsigned from) {
   hopper::store([=] {
+    std::vector<std::pair<Bf16*, Bf16>> all;
     each_of_box(to, [&](int r, int c) {
       Bf16* there = to->at(column + c, head, row + r, index);
-      if (there != nullptr) std::memcpy(there, of_box(to, from, r, c), sizeof *there);
+      if (there == nullptr) return;
+      Bf16 value;
+      std::memcpy(&value, of_box(to, from, r, c), sizeof value);
+      all.emplace_back(there, value);
     });
+    return [all = std::move(all)] {
+      for (const auto& [there, value] : all) *there = value;
+    };
   });
 }
 inline void store_box(const CUtensorMap* to, int column, int row, int index, unsigned from) {
@@ -112,11 +122,11 @@ inline void store_box(const CUtensorMap* to, int column, int row, int index, uns
 template <int kBytes, class Put>
 void each_of_span(float* to, unsigned from, const Put& put) {
   hopper::store([=] {
-    for (unsigned i = 0; i < kBytes / sizeof(float); ++i) {
-      float value = 0;
-      std::memcpy(&value, hopper::shared(from + 4 * i, sizeof value), sizeof value);
-      put(to[i], value);
-    }
+    std::vector<float> values(kBytes / sizeof(float));
+    std::memcpy(values.data(), hopper::shared(from, kBytes), kBytes);
+    return [=, values = std::move(values)] {
+      for (std::size_t i = 0; i < values.size(); ++i) put(to[i], values[i]);
+    };
   });
 }
 template <int kBytes>
@@ -135,7 +145,7 @@ void wait_until_read() {
   static_assert(kPending == 0);
   hopper::read_stores();
 }
-inline void wait_until_stored() { hopper::read_stores(); }
+inline void wait_until_stored() { hopper::finish_stores(); }
 
 inline void tell(unsigned* told, unsigned value) { *told = value; }
 inline bool is_told(const unsigned* told, unsigned value) { return hopper::looked(*told == value); }
