@@ -145,11 +145,11 @@ JointWalk joint_walk(Index heads, Index tiles, bool causal, int multiprocessors)
 JointSchedule joint_schedule(const JointWalk& walk) {
   const std::vector<Planned> planned = plan(walk);
   JointSchedule schedule;
-  schedule.ends.assign(index(walk.workers) + 1, 0);
-  for (const Planned& p : planned) ++schedule.ends[index(p.worker) + 1];
-  for (int w = 0; w < walk.workers; ++w) schedule.ends[index(w) + 1] += schedule.ends[index(w)];
+  schedule.begins.assign(index(walk.workers) + 1, 0);
+  for (const Planned& p : planned) ++schedule.begins[index(p.worker) + 1];
+  for (int w = 0; w < walk.workers; ++w) schedule.begins[index(w) + 1] += schedule.begins[index(w)];
   schedule.tiles.resize(planned.size());
-  std::vector<int> next(schedule.ends.begin(), schedule.ends.end() - 1);
+  std::vector<int> next(schedule.begins.begin(), schedule.begins.end() - 1);
   std::vector<std::vector<const Planned*>> of_head(index(walk.heads));
   for (const Planned& p : planned) {
     schedule.tiles[index(next[index(p.worker)]++)] = p.tile;

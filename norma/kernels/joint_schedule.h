@@ -52,11 +52,11 @@ NORMA_BOTH inline int joint_place(int first, int blocks, int visit) {
   return place < blocks ? place : place - blocks;
 }
 
-/// The tiles of one worker after those of the other; worker w has those of [ends[w], ends[w + 1]).
-/// A turn is the number of tiles that add to the same block before.
+/// The tiles of one worker after those of the other; worker w has those of [begins[w], begins[w +
+/// 1]). A turn is the number of tiles that add to the same block before.
 struct JointSchedule {
   std::vector<JointTile> tiles;
-  std::vector<int> ends;
+  std::vector<int> begins;
   std::vector<std::uint16_t> turns;
 };
 JointSchedule joint_schedule(const JointWalk& walk);

@@ -69,7 +69,7 @@ class Gradient {
     const JointSchedule schedule = joint_schedule(walk);
     const wgmma::JointWork work{.walk = walk,
                                 .tiles = schedule.tiles.data(),
-                                .ends = schedule.ends.data(),
+                                .begins = schedule.begins.data(),
                                 .turns = schedule.turns.data()};
     const auto kernel = c.causal ? wgmma::joint_kernel<true> : wgmma::joint_kernel<false>;
     static_assert(wgmma::JointPlan::kBytes <= hopper::kSharedBytes);

@@ -34,7 +34,7 @@ std::size_t index_of(const JointWalk& walk, int head, int block) {
 template <class F>
 void for_tiles(const JointSchedule& schedule, int worker, F&& f) {
   const auto w = static_cast<std::size_t>(worker);
-  for (int i = schedule.ends[w]; i < schedule.ends[w + 1]; ++i) {
+  for (int i = schedule.begins[w]; i < schedule.begins[w + 1]; ++i) {
     f(schedule.tiles[static_cast<std::size_t>(i)]);
   }
 }
@@ -193,8 +193,8 @@ TEST_P(JointScheduleOnAnH200, HardlyWaits) {
     longest = std::max(longest, length_of(way));
     all += length_of(way);
   }
-  EXPECT_LT(longest,
-            1.035 * all / walk.workers);  // 2048 like tiles: 16 rounds where 15.5 were even
+  // 2048 tiles of one length take 16 rounds where 15.5 were even.
+  EXPECT_LT(longest, 1.035 * all / walk.workers);
   EXPECT_LT(duration(walk, ways), 1.02 * longest);
 }
 

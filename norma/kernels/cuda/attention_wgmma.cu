@@ -77,7 +77,7 @@ const JointWork& work_of(const JointWalk& walk) {
   const JointSchedule schedule = joint_schedule(walk);
   const JointWork work{.walk = walk,
                        .tiles = kept_on_gpu(schedule.tiles),
-                       .ends = kept_on_gpu(schedule.ends),
+                       .begins = kept_on_gpu(schedule.begins),
                        .turns = kept_on_gpu(schedule.turns)};
   return kMade->emplace(walk, work).first->second;
 }

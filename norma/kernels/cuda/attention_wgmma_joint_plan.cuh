@@ -100,14 +100,15 @@ struct JointSums {
 struct JointWork {
   JointWalk walk;
   const JointTile* tiles;
-  const int* ends;
+  const int* begins;
   const std::uint16_t* turns;
 };
 /// The tiles of this block, one after the other.
 class JointWay {
  public:
   __device__ explicit JointWay(const JointWork& work)
-      : next_(work.tiles + work.ends[blockIdx.x]), end_(work.tiles + work.ends[blockIdx.x + 1]) {}
+      : next_(work.tiles + work.begins[blockIdx.x]),
+        end_(work.tiles + work.begins[blockIdx.x + 1]) {}
   __device__ bool there() const { return next_ != end_; }
   __device__ void next() { ++next_; }
   __device__ JointTile tile() const { return *next_; }
